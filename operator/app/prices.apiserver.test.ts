@@ -67,7 +67,7 @@ test('prices that differ are a condition of the destination until they are as th
   await expect
     .poll(() => messageOf('PricesDiffer'), PATIENCE)
     .toBe(
-      `The billing system has other prices than the PriceBooks: plan "tenant-standard": ${GPU}{sku="h100"} has no price: 2.4 by "h100". GET /api/v1/destinations/lago/plan has them all`,
+      `Prices at the billing system differ from the PriceBooks: plan "tenant-standard": ${GPU}{sku="h100"} has no price: 2.4 by "h100". GET /api/v1/destinations/lago/plan lists all`,
     );
   const plan = async (): Promise<unknown> => {
     const headers = { authorization: `Bearer ${API_TOKEN}` };

@@ -21,22 +21,25 @@ interface BillingDestinationOptions {
   readonly secrets: SecretReader;
   readonly delivery: BillingView;
   readonly cursors: DestinationCursors;
-  /** Between looks at the Secrets that a destination names. */
+  /** Interval between reads of the Secrets that a destination names. */
   readonly secretIntervalMs?: number;
-  /** It is a hub that asks, for all streams. */
+  /** Whether this process is a hub, which delivers all streams. */
   readonly isHub?: boolean;
-  /** What a hub in this cluster has taken is left to it; by default it is the operator's, too. */
+  /** True to ignore destinations that a hub in this cluster has taken; by default false. */
   readonly leavesToHub?: boolean;
 }
 
 /** The cursors of destinations in the ledger. */
 export interface DestinationCursors {
-  /** Commits those of resources that cannot be used and have none: `startFrom` counts from then on (docs/explanation/delivery.md#cursors). */
+  /**
+   * Commits cursors for unusable resources without one, so that `startFrom` counts from then on
+   * (docs/explanation/delivery.md#cursors).
+   */
   reserve(): Promise<WriteOutcome>;
   /**
-   * Retires the cursor once nothing feeds the destination any more
-   * (docs/how-to/repair-delivery.md#delete-a-destination). Idempotent; a destination without a cursor counts as
-   * retired.
+   * Retires the cursor after the last feeder of the destination has stopped
+   * (docs/how-to/repair-delivery.md#delete-a-destination). Idempotent. A destination without a
+   * cursor counts as retired.
    */
   retire(destination: string, signal: AbortSignal): Promise<Retired>;
 }
@@ -46,23 +49,31 @@ export type Retired =
   | { readonly kind: 'failed'; readonly reason: string };
 
 const CURSOR_FINALIZER = 'meterfeed.io/cursor';
-/** Of a hub. It also tells the meter of the same cluster whose the object is (docs/how-to/fleet.md#destinations). */
+/**
+ * The finalizer of a hub. It shows the operator of the same cluster whose the object is
+ * (docs/how-to/fleet.md#destinations).
+ */
 const HUB_FINALIZER = 'meterfeed.io/hub-cursors';
 
-/** BillingDestination: where usage is delivered to. */
+/**
+ * Returns the controlled kind BillingDestination: a billing system or sink that usage is delivered
+ * to.
+ */
 export function billingDestinations(
   options: BillingDestinationOptions,
 ): ControlledKind<BillingDestinationSpec> {
   const { settings, secrets, delivery, cursors, isHub = false, leavesToHub = false } = options;
   const intervalMs = options.secretIntervalMs ?? SECRET_INTERVAL_MS;
-  /** Destinations whose last good settings are in force, with the generation they came from. */
+  /** Destinations with settings in force, and the generation of their spec. */
   const inForce = new Map<string, number>();
 
-  /** The last good settings of that name, or those of the environment. */
+  /** Returns the last valid settings of a name, or those of the environment. */
   const settingsOf = (name: string): DestinationSettings | undefined =>
     settings.current().billing.destinations.find((one) => one.name === name);
 
-  /** Suspends or resumes what is in force under a name, whatever the rest of the spec is worth. */
+  /**
+   * Suspends or resumes the settings in force, even if the other fields of the spec are invalid.
+   */
   function suspendInForce(name: string, suspend: boolean): void {
     const found = settingsOf(name);
     if (found !== undefined) settings.setDestination(name, { ...found, suspend });
@@ -86,7 +97,7 @@ export function billingDestinations(
       const reads = await secrets.read(names, signal);
       const again = names.length === 0 ? {} : { againMs: intervalMs };
       const unread = unreadSecret(reads);
-      // What was read before stays in force.
+      // Credentials that were read before stay in force.
       if (unread !== undefined && inForce.get(name) === generation) {
         return { specStatus: { kind: 'accepted' }, againMs: SECRET_RETRY_MS };
       }
@@ -110,7 +121,7 @@ export function billingDestinations(
     async remove(name, signal) {
       settings.setDestination(name, undefined);
       inForce.delete(name);
-      // The environment has one of the same name, which goes on from the same cursor.
+      // A destination of the environment with the same name continues from the same cursor.
       if (settingsOf(name) !== undefined) return { kind: 'removed' };
       const retired = await cursors.retire(name, signal);
       if (retired.kind === 'failed') {
@@ -140,7 +151,10 @@ function reportOf(
   };
 }
 
-/** As delivery and the HTTP API show it; the reason and message are those of the condition `Ready`. */
+/**
+ * Returns the destination for delivery and the HTTP API. `problem` is taken from the condition
+ * `Ready`.
+ */
 export function existingDestination({
   name,
   spec,

@@ -11,7 +11,7 @@ export type BudgetSpec = NonNullable<TenantOverrideSpec['budget']>;
 
 export type TranslatedBudget =
   | { readonly kind: 'budget'; readonly budget: Budget }
-  /** `where: what: "input"; how to mend it`, everything at once. */
+  /** All problems, each as `where: what: "input"; fix`. */
   | { readonly kind: 'problems'; readonly problems: readonly string[] };
 
 /** A nano-unit of money in 10⁻²¹ of the currency's unit. */
@@ -25,7 +25,7 @@ const INFORMATIONAL = new Set(
   COLLECTOR_METRICS.filter(({ informational }) => informational).map(({ code }) => code),
 );
 
-/** The budget that a spec asks for; `where` is the field that it stands in. */
+/** Translates the budget of a spec. `where` is its field, for messages. */
 export function translateBudget(where: string, spec: BudgetSpec): TranslatedBudget {
   const problems: string[] = [];
   const report = (problem: string): void => void problems.push(`${where}${problem}`);
@@ -50,7 +50,7 @@ export function translateBudget(where: string, spec: BudgetSpec): TranslatedBudg
 
 const isPercent = (number: number): boolean => number >= 1 && number <= 100;
 
-/** In the units of the budget. */
+/** Returns an amount in the units of the budget. */
 function translateAmount(
   field: string,
   text: string,
@@ -74,7 +74,7 @@ function translateGrace(
   if (grace === undefined) return undefined;
   const { time, amount: text } = grace;
   if (atLimit !== 'suspend') {
-    report('.grace: before a suspension that never comes; set atLimit to suspend, or leave it out');
+    report('.grace: no effect without a suspension; set atLimit to suspend, or leave it out');
     return undefined;
   }
   if (time !== undefined && text === undefined) {
@@ -99,7 +99,7 @@ function translateCounts(
   if (currency === undefined && metric !== undefined) {
     if (!INFORMATIONAL.has(metric)) return { kind: 'metric', metric };
     problems.push(
-      `${where}.metric: informational, used up by nobody: ${quote(metric)}; name another`,
+      `${where}.metric: informational, so no budget counts it: ${quote(metric)}; name another`,
     );
     return undefined;
   }
@@ -114,7 +114,7 @@ function translateCounts(
   }
   if (currencyDigits(parsed.value) !== undefined) return { kind: 'money', currency: parsed.value };
   problems.push(
-    `${where}.currency: nothing is invoiced in it: "${currency}"; give one such as EUR`,
+    `${where}.currency: not a currency of invoices: "${currency}"; use one such as EUR`,
   );
   return undefined;
 }

@@ -3,11 +3,13 @@ import { unitText } from '../billing/budgets/unit.ts';
 import type { TenantOverrideStatus } from '../settings/custom-resources.generated.ts';
 import { formatInstant } from '../model/window.ts';
 
-/** The rest is over HTTP. */
+/** Most items in the status. HTTP returns all of them. */
 const MOST_ITEMS = 100;
 const MOST_METRICS = 20;
 
-/** `status.budgets` of a TenantOverride or of the MeteringPolicy; nothing where there are none. */
+/**
+ * Returns `status.budgets` of a TenantOverride or of the MeteringPolicy; no field without budgets.
+ */
 export function budgetFields(
   statuses: readonly BudgetState[],
 ): Pick<TenantOverrideStatus, 'budgets'> {
@@ -23,22 +25,22 @@ export function budgetFields(
 
 type Item = NonNullable<NonNullable<TenantOverrideStatus['budgets']>['items']>[number];
 
-function itemOf(standing: BudgetState): Item {
-  const { tenant, budget, period, uncounted } = standing;
-  const usedUpAt = standing.usedUpAt();
+function itemOf(state: BudgetState): Item {
+  const { tenant, budget, period, uncounted } = state;
+  const usedUpAt = state.usedUpAt();
   return {
     tenant,
-    ...amountTexts(standing),
+    ...amountTexts(state),
     unit: unitText(budget),
     ...(Number.isFinite(period.from) && { periodStart: formatInstant(period.from) }),
     ...(Number.isFinite(period.to) && { periodEnd: formatInstant(period.to) }),
     ...(usedUpAt !== undefined && { usedUpAt: formatInstant(usedUpAt) }),
-    state: standing.state,
+    state: state.state,
     ...(uncounted.length > 0 && { uncounted: uncounted.slice(0, MOST_METRICS) }),
   };
 }
 
-/** The largest part first: a/b > c/d where a·d > c·b, amounts being at least 0. */
+/** Sorts by the used share, largest first: a/b > c/d if a·d > c·b, as no amount is negative. */
 function byShare(a: BudgetState, b: BudgetState): number {
   const [left, right] = [a.used * b.limit, b.used * a.limit];
   if (left === right) return a.tenant < b.tenant ? -1 : 1;

@@ -57,7 +57,10 @@ describe('a budget', () => {
     [{ metric: 'tenant_gpu_utilization' }, 'spec.budget.metric: informational'],
     [{ currency: 'EUR', days: 3 }, 'spec.budget.days: of a month: "3"; leave it out'],
     [{ currency: 'EUR', thresholds: [80, 0.5] }, 'spec.budget.thresholds: not a percentage'],
-    [{ currency: 'EUR', grace: { time: '1h' } }, 'spec.budget.grace: before a suspension'],
+    [
+      { currency: 'EUR', grace: { time: '1h' } },
+      'spec.budget.grace: no effect without a suspension',
+    ],
     [{ currency: 'EUR', atLimit: 'suspend', grace: {} }, 'spec.budget.grace: give time, or an'],
     [
       { currency: 'EUR', atLimit: 'suspend', grace: { time: '1x' } },

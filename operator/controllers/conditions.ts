@@ -3,8 +3,9 @@ import { type Condition, type ConditionUpdate, setCondition } from '../kubernete
 import type { KubernetesEvent } from '../kubernetes/events.ts';
 
 /**
- * The types of conditions, the worst first: what stops everything, what is lost or billed wrongly, what waits, what will
- * be in the way. The tables of docs/reference/troubleshooting.md#conditions have this order.
+ * The types of conditions, the worst first: everything stops, usage is lost or billed wrongly,
+ * usage waits, trouble ahead. The tables of docs/reference/troubleshooting.md#conditions have this
+ * order.
  */
 export const CONDITION_TYPES = [
   'Ready',
@@ -37,17 +38,17 @@ export const CONDITION_TYPES = [
 
 export type ConditionType = (typeof CONDITION_TYPES)[number];
 
-/** What a controller says of one aspect of an object. */
+/** A controller's statement about one condition of an object. */
 export interface ConditionClaim extends Omit<ConditionUpdate, 'observedGeneration'> {
   readonly type: ConditionType;
-  /** Its text in the summary; by default the message up to the first semicolon. */
+  /** Text in the summary; by default the message up to the first semicolon. */
   readonly brief?: string;
 }
 
 /**
- * The conditions of a status: those that are claimed and no others, since an abnormal condition is
- * absent when all is well (kstatus). `previous` is what the API server had, so that the time of
- * the last change outlives a restart. `now` is milliseconds since the epoch.
+ * Returns the conditions of a status: exactly those that are claimed. An abnormal condition is
+ * absent if nothing is wrong (kstatus). `previous` comes from the API server, so that the time of
+ * the last change survives a restart. `now` is milliseconds since the epoch.
  */
 export function conditionsOf(
   claims: readonly ConditionClaim[],
@@ -62,29 +63,30 @@ export function conditionsOf(
   );
 }
 
-/** What became of the newest spec of an object. */
+/** The outcome of the newest spec of an object. */
 export type SpecStatus =
   | { readonly kind: 'accepted' }
-  /** Refused; `inForce` tells whether an earlier, good one goes on. */
+  /** Refused. `inForce`: an earlier, valid spec stays in force. */
   | (InvalidSpec & { readonly inForce: boolean })
-  /** Not known yet, and being tried again: a Secret that cannot be read at the moment. */
+  /** Unknown and retried: a Secret cannot be read at the moment. */
   | { readonly kind: 'waiting'; readonly message: string };
 
 const LAST_GOOD = 'the last good settings stay in force';
 
 /**
- * `Stalled`, and only while it holds: its absence says that the newest spec is in force (kstatus). `waiting` tells what
- * follows from it where nothing is in force.
+ * Returns the condition `Stalled` for an invalid spec, else nothing: its absence means that the
+ * newest spec is in force (kstatus). `waiting` is a text about the consequence if nothing is in
+ * force.
  */
 export function stalledClaims(specStatus: SpecStatus, waiting?: string): readonly ConditionClaim[] {
   if (specStatus.kind !== 'invalid') return [];
   const none = `nothing is in force${waiting === undefined ? '' : `; ${waiting}`}`;
-  const rest = specStatus.inForce ? LAST_GOOD : none;
-  const message = `${specStatus.message} (${rest})`;
+  const effect = specStatus.inForce ? LAST_GOOD : none;
+  const message = `${specStatus.message} (${effect})`;
   return [{ type: 'Stalled', status: 'True', reason: specStatus.reason, message }];
 }
 
-/** `Ready` as far as the spec decides it; undefined when the engine does. */
+/** Returns the condition `Ready` of an unusable spec; undefined if the spec is accepted. */
 export function readyBySpec(specStatus: SpecStatus): ConditionClaim | undefined {
   if (specStatus.kind === 'accepted') return undefined;
   if (specStatus.kind === 'invalid') {
@@ -100,22 +102,24 @@ export function readyBySpec(specStatus: SpecStatus): ConditionClaim | undefined 
   };
 }
 
-/** Conditions whose changes `Ready` reports, or the reconciliation of the spec. */
+/**
+ * Conditions without Events of their own: `Ready`, or the reconciliation of the spec, reports them.
+ */
 export const SILENT: ReadonlySet<string> = new Set<ConditionType>([
   'Bootstrapped',
   'Delivering',
   'Stalled',
 ]);
 
-/** What a change of a condition is recorded as; its message is that of the condition. */
+/** The Kubernetes Event for a change of a condition. */
 export type ConditionEvent = Pick<KubernetesEvent, 'type' | 'reason'> & {
   readonly message: string;
 };
 
 /**
- * What happened between two sets of conditions, for people who read `kubectl describe`: an object became
- * ready or ceased to be, or something began or ceased to deserve attention. `previous` is what the API
- * server had, so that a restart of the operator is no news.
+ * Returns Events for the changes between two sets of conditions, for readers of `kubectl describe`:
+ * an object became ready or not ready, or a condition appeared or ended. `previous` comes from the
+ * API server, so that a restart of the operator causes no Events.
  */
 export function conditionEvents(
   previous: readonly Condition[],
@@ -128,7 +132,11 @@ export function conditionEvents(
   const over = previous
     .filter(({ type }) => !SILENT.has(type) && next.every((condition) => condition.type !== type))
     .map(({ type, reason }): ConditionEvent => {
-      return { type: 'Normal', reason: 'Resolved', message: `No longer so: ${type} (${reason})` };
+      return {
+        type: 'Normal',
+        reason: 'Resolved',
+        message: `Condition ended: ${type} (${reason})`,
+      };
     });
   return [...begun, ...over];
 }
@@ -138,12 +146,12 @@ function conditionEvent(next: Condition, before: Condition | undefined): readonl
   if (SILENT.has(type) || status === 'Unknown') return [];
   if (before?.status === status && before.reason === reason) return [];
   const good = type === 'Ready' && status === 'True';
-  // Worded otherwise than the first time, so that it is no repetition.
+  // The text differs from the first Event, so that it is not counted as a repetition.
   if (good && before?.status === 'False') {
     const resumed = `${message}, after ${before.reason}`;
     return [{ type: 'Normal', reason: 'Resumed', message: resumed }];
   }
-  // What is asked for is no trouble.
-  const requested = reason === 'Suspended';
-  return [{ type: good || requested ? 'Normal' : 'Warning', reason, message }];
+  // A suspension is intended, so it is no warning.
+  const isIntended = reason === 'Suspended';
+  return [{ type: good || isIntended ? 'Normal' : 'Warning', reason, message }];
 }

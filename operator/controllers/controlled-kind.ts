@@ -4,62 +4,67 @@ import type { ApiResource, Projected, Projection } from '../kubernetes/source.ts
 import { isRecord } from '../model/is-record.ts';
 import type { ConditionClaim, SpecStatus } from './conditions.ts';
 
-/** What one kind of custom resource adds to the skeleton that all share. */
+/** The parts of a controller that differ between kinds of custom resources. */
 export interface ControlledKind<Spec> {
   readonly resource: ApiResource;
   readonly kind: string;
-  /** Keeps a deleted object until `remove` has done its work; absent where nothing is to be kept. */
+  /**
+   * Finalizer that keeps a deleted object until `remove` succeeds; absent if no cleanup is needed.
+   */
   readonly finalizer?: string;
-  /** Fields of the status that are written within ten seconds of their change, not a minute. */
+  /** Status fields that are written within ten seconds of a change. Others take up to a minute. */
   readonly promptFields?: readonly string[];
-  /** Whether another process looks after an object: what it gave here is taken back, and nothing is written into it. */
+  /**
+   * Returns whether another process controls an object. Its settings are removed here, and nothing
+   * is written into the object.
+   */
   isAnothers?(object: CustomObject<Spec>): boolean;
-  /** Looks at the newest spec and puts it in force if it can. An unusable one changes nothing. */
+  /** Applies the newest spec. An unusable spec changes nothing. */
   act(object: CustomObject<Spec>, signal: AbortSignal): Promise<Acted>;
-  /** Takes back what the object gave; also called when the object is gone. Idempotent. */
+  /** Removes the settings of a deleted object. Idempotent. */
   remove(name: string, signal: AbortSignal): Promise<Removed>;
-  /** What the status says, computed from memory. */
+  /** Returns the contents of the status, computed from memory. */
   report(object: CustomObject<Spec>, specStatus: SpecStatus): Report;
 }
 
 export interface Acted {
   readonly specStatus: SpecStatus;
-  /** Look again after this time: something outside the object counts as well. */
+  /** Reconcile again after this time, because something outside of the object counts too. */
   readonly againMs?: number;
 }
 
 export type Removed =
-  /** `note` tells people what happened; absent when nothing did. */
+  /** `note` is the text of an Event; absent if nothing happened. */
   | { readonly kind: 'removed'; readonly note?: string }
   | { readonly kind: 'failed'; readonly reason: string };
 
 export interface Report {
-  /** False while the engine is starting and has not looked at the object itself. */
+  /** False while the engine starts and has not evaluated the object itself. */
   readonly settled: boolean;
   readonly claims: readonly ConditionClaim[];
-  /** The fields beside conditions and generation. */
+  /** The status fields beside conditions and generation. */
   readonly fields: object;
 }
 
-/** A custom resource as the controllers keep it. */
+/** A custom resource in the memory of the controllers. */
 export interface CustomObject<Spec> extends Projected {
   readonly resourceVersion: string;
   /** Counts the changes of the spec. */
   readonly generation: number;
-  /** The generation that the operator reported last; 0 when it never did. */
+  /** The last generation that the operator reported; 0 if it reported none. */
   readonly observedGeneration: number;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
-  /** Somebody deleted it, and a finalizer keeps it. */
+  /** Whether it is deleted and a finalizer keeps it. */
   readonly deleting: boolean;
   readonly finalizers: readonly string[];
-  /** As the schema in crds/ has admitted it. */
+  /** Valid by the schema in crds/. */
   readonly spec: Spec;
-  /** Those of its status, as the API server has them. */
+  /** The conditions of its status at the API server. */
   readonly conditions: readonly Condition[];
 }
 
-/** Reads any of the kinds; the API server has held their specs against the schemas. */
+/** Returns the projection of a kind. The API server has validated the specs against the schemas. */
 export function customObject<Spec>(): Projection<CustomObject<Spec>> {
   return (object) => {
     const identity = identify(object);
@@ -80,8 +85,10 @@ export function customObject<Spec>(): Projection<CustomObject<Spec>> {
   };
 }
 
-/** Whether a change asks for work: not when only the status moved, which is the operator's own doing. */
-export function queriesForWork(
+/**
+ * Returns whether a change needs a reconciliation. The operator's own changes of the status do not.
+ */
+export function needsReconcile(
   next: CustomObject<unknown>,
   previous: CustomObject<unknown> | undefined,
 ): boolean {

@@ -15,7 +15,7 @@ import { Controller } from './controller.ts';
 
 export interface ControllerSetOptions {
   readonly connection: Connection;
-  /** Which process reports: the pod's name. */
+  /** The name of the pod, as the reporting instance of Events. */
   readonly instance: string;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
@@ -24,16 +24,16 @@ export interface ControllerSetOptions {
   readonly queueMetrics?: WorkQueueMetrics;
   readonly reflectorMetrics?: ReflectorMetrics;
   readonly timings?: {
-    /** Between looks at what a status should say. */
+    /** Interval between updates of statuses in memory. */
     readonly report?: number;
-    /** Between two writes of one status when only numbers moved. */
+    /** Interval between writes of one status if only numbers changed. */
     readonly statusInterval?: number;
-    /** Between looks at the Secrets that a destination names. */
+    /** Interval between reads of the Secrets that a destination names. */
     readonly secrets?: number;
   };
 }
 
-/** Controllers that share a connection, and one writer of statuses and events. */
+/** Controllers that share a connection, a status writer and an Event recorder. */
 export class ControllerSet {
   readonly #shared: ConstructorParameters<typeof Controller>[1] & { readonly host: OperatorHost };
   readonly #status: OperatorComponent;
@@ -64,21 +64,23 @@ export class ControllerSet {
     };
   }
 
-  /** Before {@link run}. */
+  /** Adds a controller. Call before {@link run}. */
   add<Spec>(kind: ControlledKind<Spec>): Controller<Spec> {
     const controller = new Controller(kind, this.#shared);
     this.#controllers.push(controller);
     return controller;
   }
 
-  /** Works until the signal is aborted, `further` parts included; rejects when a controller cannot go on. */
+  /**
+   * Runs the controllers and `further` until the signal is aborted. Rejects if one of them fails.
+   */
   async run(signal: AbortSignal, further: readonly OperatorComponent[] = []): Promise<void> {
     const { host } = this.#shared;
     const ended = new AbortController();
-    for (const part of [this.#status, ...further, ...this.#controllers]) {
-      host.add(endingWith(part, ended));
+    for (const component of [this.#status, ...further, ...this.#controllers]) {
+      host.add(endingWith(component, ended));
     }
-    // Rejects only when it is stopped before everything is ready, which closing tells better.
+    // Rejects only if it is stopped before everything is ready. Closing reports the cause.
     host.start().catch(() => undefined);
     await untilAborted(signal, ended.signal);
     await host.close();
@@ -86,13 +88,13 @@ export class ControllerSet {
   }
 }
 
-/** The part, with its failure made known at once. */
-function endingWith(part: OperatorComponent, ended: AbortController): OperatorComponent {
+/** Returns the component; its failure also aborts `ended`. */
+function endingWith(component: OperatorComponent, ended: AbortController): OperatorComponent {
   return {
-    ready: async (signal) => part.ready?.(signal),
+    ready: async (signal) => component.ready?.(signal),
     run: async (signal) => {
       try {
-        await part.run(signal);
+        await component.run(signal);
       } catch (error) {
         ended.abort();
         throw error;

@@ -8,7 +8,7 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { SpecStatus } from './conditions.ts';
 import {
-  queriesForWork,
+  needsReconcile,
   type ControlledKind,
   type CustomObject,
   customObject,
@@ -22,28 +22,30 @@ interface ControllerOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly queueMetrics?: WorkQueueMetrics;
-  /** Between looks at what the status should say; the publisher writes what changed. */
+  /** Interval between updates of statuses. The publisher writes only changes. */
   readonly reportIntervalMs?: number;
 }
 
-/** An object, and what became of its spec when it was last looked at. */
+/** An object with the outcome of its last reconciliation. */
 export interface KnownObject<Spec> {
   readonly name: string;
   readonly uid: string;
   readonly spec: Spec;
-  /** Somebody deleted it, and its finalizer keeps it for now. */
+  /** Whether it is deleted and its finalizer keeps it. */
   readonly deleting: boolean;
   readonly specStatus?: SpecStatus;
 }
 
 const REPORT_INTERVAL_MS = 2_000;
-/** Whatever hinders work on an object is often mended from outside, such as a Secret that can be read again. */
+/**
+ * Longest wait before a retry. Many causes are fixed from outside, such as an unreadable Secret.
+ */
 const RETRY_CAP_MS = 30_000;
 
 /**
- * The skeleton of all controllers: fetch → gone? → deleting? → finalizer → act (suspending is
- * part of the settings) → report. It works on one key at a time and keeps no state that the API server
- * and the engine do not have, but for the last status of each object's spec.
+ * The controller of one kind: fetch → gone? → deleting? → finalizer → act (suspending is part of
+ * the settings) → report. It reconciles one object at a time. Its only state beside the API server
+ * and the engine is the last outcome of each object's spec.
  */
 export class Controller<Spec> {
   readonly #kind: ControlledKind<Spec>;
@@ -51,11 +53,11 @@ export class Controller<Spec> {
   readonly #reporter: ObjectReporter<Spec>;
   readonly #queue: WorkQueue;
   readonly #source: Source<CustomObject<Spec>>;
-  /** Uids of objects that were taken back before they went. */
+  /** Uids of deleted objects whose cleanup is done. */
   readonly #finished = new Set<string>();
-  /** Names of objects that have been looked at since the start. */
-  readonly #looked = new Set<string>();
-  readonly #lookedListeners = new Set<() => void>();
+  /** Names of objects that were reconciled since the start. */
+  readonly #reconciled = new Set<string>();
+  readonly #reconciledListeners = new Set<() => void>();
 
   constructor(kind: ControlledKind<Spec>, options: ControllerOptions) {
     this.#kind = kind;
@@ -71,7 +73,7 @@ export class Controller<Spec> {
     });
     this.#source = options.host.watch(kind.resource, customObject<Spec>(), {
       upserted: (next, previous) => {
-        if (queriesForWork(next, previous)) this.#queue.add(next.name);
+        if (needsReconcile(next, previous)) this.#queue.add(next.name);
       },
       deleted: (last) => {
         this.#reporter.forget(last);
@@ -80,7 +82,7 @@ export class Controller<Spec> {
     });
   }
 
-  /** Works until the signal is aborted. */
+  /** Runs until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all([
       this.#source.run(signal),
@@ -89,15 +91,20 @@ export class Controller<Spec> {
     ]);
   }
 
-  /** Resolves when every object of the first list has been looked at, or the kind is not installed. */
+  /**
+   * Resolves after every object of the first list is reconciled, or if the kind is not installed.
+   */
   async ready(signal: AbortSignal): Promise<void> {
     await this.#source.ready(signal);
     const first = this.objects().map(({ name }) => name);
-    const allLooked = (): boolean => first.every((name) => this.#looked.has(name));
-    await whenTrue(allLooked, this.#lookedListeners, signal);
+    const areAllReconciled = (): boolean => first.every((name) => this.#reconciled.has(name));
+    await whenTrue(areAllReconciled, this.#reconciledListeners, signal);
   }
 
-  /** The objects that there are, whatever their specs are worth, but for those that another process looks after. */
+  /**
+   * Returns the existing objects, with valid specs or not, except those that another process
+   * controls.
+   */
   objects(): readonly KnownObject<Spec>[] {
     const own = [...this.#source.values()].filter((object) => !this.#isAnothers(object));
     return own.map((object) => {
@@ -110,8 +117,8 @@ export class Controller<Spec> {
   async #reconcile(name: string, signal: AbortSignal): Promise<WorkOutcome> {
     const kind = this.#kind;
     const object = this.#source.find('', name);
-    if (object === undefined || object.deleting) this.#markLooked(name);
-    if (object === undefined) return this.#takeBack(name, signal);
+    if (object === undefined || object.deleting) this.#markReconciled(name);
+    if (object === undefined) return this.#cleanUp(name, signal);
     if (object.deleting) return this.#finish(object, signal);
     if (this.#isAnothers(object)) return this.#leave(object, signal);
     const lacks = kind.finalizer !== undefined && !object.finalizers.includes(kind.finalizer);
@@ -120,7 +127,7 @@ export class Controller<Spec> {
     }
     const { specStatus, againMs } = await kind.act(object, signal);
     this.#reporter.reconciled(object, specStatus);
-    this.#markLooked(name);
+    this.#markReconciled(name);
     if (specStatus.kind === 'waiting') return { kind: 'failed', reason: specStatus.message };
     return againMs === undefined ? { kind: 'done' } : { kind: 'again', afterMs: againMs };
   }
@@ -129,32 +136,32 @@ export class Controller<Spec> {
     return this.#kind.isAnothers?.(object) === true;
   }
 
-  /** Another process has come to look after the object. */
+  /** Gives up an object that another process controls now. */
   async #leave(object: CustomObject<Spec>, signal: AbortSignal): Promise<WorkOutcome> {
     const { finalizer, resource } = this.#kind;
     this.#reporter.forget(object);
-    const outcome = await this.#takeBack(object.name, signal);
-    this.#markLooked(object.name);
+    const outcome = await this.#cleanUp(object.name, signal);
+    this.#markReconciled(object.name);
     const isMarked = finalizer !== undefined && object.finalizers.includes(finalizer);
     if (outcome.kind !== 'done' || !isMarked) return outcome;
     return this.#options.host.finalizers.remove(resource, object, finalizer);
   }
 
-  #markLooked(name: string): void {
-    this.#looked.add(name);
-    for (const listener of this.#lookedListeners) listener();
+  #markReconciled(name: string): void {
+    this.#reconciled.add(name);
+    for (const listener of this.#reconciledListeners) listener();
   }
 
-  async #takeBack(name: string, signal: AbortSignal): Promise<WorkOutcome> {
+  async #cleanUp(name: string, signal: AbortSignal): Promise<WorkOutcome> {
     const removed = await this.#kind.remove(name, signal);
     return removed.kind === 'removed' ? { kind: 'done' } : removed;
   }
 
-  /** The object is going: take back what it gave, then let it go. */
+  /** Cleans up for a deleted object, then removes the finalizer. */
   async #finish(object: CustomObject<Spec>, signal: AbortSignal): Promise<WorkOutcome> {
     const { finalizer, resource } = this.#kind;
     if (finalizer === undefined || !object.finalizers.includes(finalizer)) {
-      return this.#takeBack(object.name, signal);
+      return this.#cleanUp(object.name, signal);
     }
     if (!this.#finished.has(object.uid)) {
       const removed = await this.#kind.remove(object.name, signal);
@@ -183,7 +190,7 @@ export class Controller<Spec> {
   }
 }
 
-/** Resolves once the condition holds, asked again whenever a listener is called. */
+/** Resolves once the condition is true. Evaluates it after each call of a listener. */
 async function whenTrue(
   condition: () => boolean,
   listeners: Set<() => void>,

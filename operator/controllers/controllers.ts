@@ -17,42 +17,48 @@ import type { PolicyViews } from './policy-status.ts';
 import type { BillingView } from './views.ts';
 
 export interface ControllersOptions extends ControllerSetOptions, PolicyViews {
-  /** The operator's own namespace: the only one whose Secrets are read. */
+  /** The operator's own namespace. Secrets are read from this namespace only. */
   readonly namespace: string;
   readonly settings: SettingsStore;
   /** The settings without any custom resource. */
   readonly environment: Settings;
   readonly delivery: BillingView;
-  /** Where prices that are in force outlive a restart. */
+  /** Records of prices in force, for the next start. */
   readonly records: PriceRecords;
-  /** Whether a metric of this code is in the catalogue. */
+  /** Returns whether a metric of this code is in the catalogue. */
   readonly knowsMetric: (code: string) => boolean;
   readonly cursors: DestinationCursors;
-  /** BillingDestinations that a hub in this cluster has taken are left to it; by default they are this process's, too. */
+  /** True to ignore BillingDestinations that a hub in this cluster has taken; by default false. */
   readonly leavesToHub?: boolean;
 }
 
-/** The controllers at work. */
+/** The running controllers. */
 export interface Controllers {
-  /** Works until the signal is aborted; rejects when a controller cannot go on. */
+  /** Runs until the signal is aborted. Rejects if a controller fails. */
   run(signal: AbortSignal): Promise<void>;
   /**
-   * Resolves when every custom resource that was there has been looked at, but for PriceBooks: nothing that is metered or
-   * delivered depends on prices, so nobody waits for them where they cannot be read.
+   * Resolves after every custom resource of the first list is reconciled, except PriceBooks.
+   * Metering and delivery do not depend on prices, so unreadable PriceBooks delay nothing.
    */
   ready(signal: AbortSignal): Promise<void>;
-  /** Whether every PriceBook that was there has been looked at. */
+  /** Returns whether every PriceBook of the first list is reconciled. */
   pricesKnown(): boolean;
   /**
-   * The BillingDestinations that exist, also those whose settings cannot be used and are therefore not in
-   * force: their cursors must be kept, and people must see them.
+   * Returns the existing BillingDestinations, including those with unusable settings. Their cursors
+   * must stay, and people must see them.
    */
   destinations(): readonly ExistingDestination[];
-  /** The TenantOverride of a name, or without one the MeteringPolicy, for events about it; undefined where it is gone. */
+  /**
+   * Returns the TenantOverride of a name, or the MeteringPolicy without a name, for Events about
+   * it. Undefined if it is gone.
+   */
   giverOf(override: string | undefined): KubernetesEvent['regarding'] | undefined;
 }
 
-/** The controllers of the custom resources: specs go into the settings, the engine's state into status. */
+/**
+ * Creates the controllers of the custom resources. They put specs into settings and the engine's
+ * state into status.
+ */
 export function createControllers(options: ControllersOptions): Controllers {
   const { connection, clock, logger } = options;
   const set = new ControllerSet(options);

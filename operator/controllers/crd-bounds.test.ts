@@ -169,7 +169,10 @@ function at(value: unknown, path: readonly string[]): unknown {
   return key === undefined ? undefined : at((value as Record<string, unknown>)[key], path.slice(1));
 }
 
-/** A copy in which the value at `path` is what `change` makes of it; REMOVED properties are gone in JSON. */
+/**
+ * A copy in which the value at `path` is what `change` makes of it; REMOVED properties are gone in
+ * JSON.
+ */
 function replaced(
   value: unknown,
   path: readonly string[],

@@ -15,7 +15,7 @@ import { modeProblem } from '../destinations/mode.ts';
 import { definitionOf } from '../destinations/registry.ts';
 import { isRecord } from '../model/is-record.ts';
 
-/** The names of the Secrets that a spec refers to, each once. */
+/** Returns the names of the Secrets that a spec refers to, each once. */
 export function secretNames(spec: BillingDestinationSpec): readonly string[] {
   const definition = definitionOf(spec.type);
   const block = blockOf(spec);
@@ -24,7 +24,7 @@ export function secretNames(spec: BillingDestinationSpec): readonly string[] {
   return [...new Set(refs.map(({ name }) => name))].toSorted();
 }
 
-/** The settings that a BillingDestination asks for. */
+/** Translates the spec of a BillingDestination into settings. */
 export function translateDestination(
   name: string,
   spec: BillingDestinationSpec,
@@ -73,16 +73,16 @@ export function translateDestination(
   };
 }
 
-/** Names a field that has no effect any more, and how to go on; undefined where the spec asks for none. */
+/** Returns a message about a removed field with how to go on; undefined if the spec has none. */
 function removedField({ managePrices, aggregate }: BillingDestinationSpec): string | undefined {
   if (managePrices === true) {
     return 'spec.managePrices: removed: "true"; set prices at the billing system and delete this field';
   }
   if (aggregate !== '1h') return undefined;
-  return 'spec.aggregate: removed: "1h"; make windows longer by COLLECTION_INTERVAL where the rate limit is low, and delete this field';
+  return 'spec.aggregate: removed: "1h"; make windows longer with COLLECTION_INTERVAL if the rate limit is low, and delete this field';
 }
 
-/** The block of the spec's own type: the field of the type's name. */
+/** Returns the block of the spec's type: the field with the name of the type. */
 function blockOf(spec: BillingDestinationSpec): unknown {
   return Object.entries(spec).find(([field]) => field === spec.type)?.[1];
 }
@@ -97,18 +97,18 @@ function translateBlock(
   return definition.translate(block, reads, defaults);
 }
 
-/** The secrets that verify the alerts of a billing system: the same field in the block of each that sends some. */
+/** Returns the references to secrets that verify alerts. Types with alerts share this field. */
 function webhookSecretRefs(
   { alerts }: DestinationDefinition,
   block: unknown,
 ): readonly SecretKeyRef[] {
   if (alerts === undefined || !isRecord(block) || block['webhookSecretRefs'] === undefined)
     return [];
-  // As the CustomResourceDefinition has it, whose schema the API server holds against every object.
+  // The API server validates every object against the schema of the CustomResourceDefinition.
   return block['webhookSecretRefs'] as readonly SecretKeyRef[];
 }
 
-/** Only with CustomResourceDefinitions of another release than the operator's. */
+/** Returns the error for an unknown type. It needs CustomResourceDefinitions of another release. */
 function unknownType(type: string): InvalidSpec {
   const fix = 'apply the CustomResourceDefinitions of the release that the operator runs';
   return invalidSpec('InvalidSpec', `spec.type: unknown to this operator: "${type}"; ${fix}`);

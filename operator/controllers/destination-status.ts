@@ -16,26 +16,29 @@ import {
 import { summaryOf } from './summary.ts';
 import type { DestinationProgress } from './views.ts';
 
-/** Fewer failures in a row are ordinary retries, and would only make conditions flap. */
+/** Failures in a row before a condition reports them. Fewer are ordinary retries. */
 const FAILURES_TO_REPORT = 3;
 const LONGEST_ERROR = 1024;
 const LONGEST_EXAMPLE = 300;
-/** The rest is over HTTP. */
+/** Most parked tenants in the status. HTTP returns all of them. */
 const MOST_PARKED = 100;
 const DAY_MS = 86_400_000;
 
-/** What is known of a destination when its status is written. */
+/** The facts about a destination for its status. */
 export interface DestinationFacts {
   readonly specStatus: SpecStatus;
-  /** `spec.suspend`; what is in force follows it once its batch under way is through. */
+  /** `spec.suspend`. Delivery follows after the current batch. */
   readonly suspended: boolean;
   /** Undefined while nothing feeds it. */
   readonly progress: DestinationProgress | undefined;
-  /** What waits for it; undefined where it has no cursor. */
+  /** The events that wait for it; undefined without a cursor. */
   readonly backlog?: Backlog | undefined;
 }
 
-/** `Ready`, `Bootstrapped`, `Delivering`, and what deserves attention while it holds (docs/reference/troubleshooting.md#conditions). */
+/**
+ * Returns the conditions `Ready`, `Bootstrapped` and `Delivering`, and those that need attention
+ * (docs/reference/troubleshooting.md#conditions).
+ */
 export function destinationClaims(facts: DestinationFacts): readonly ConditionClaim[] {
   const bootstrapped = bootstrappedClaim(facts);
   const delivering = deliveringClaim(facts);
@@ -49,7 +52,7 @@ export function destinationClaims(facts: DestinationFacts): readonly ConditionCl
   ];
 }
 
-/** `status.summary` of a destination as delivery knows it, which may have no custom resource. */
+/** Returns `status.summary` of a destination, which may have no custom resource. */
 export function destinationSummary(
   progress: DestinationProgress & { readonly problem?: DestinationProblem },
 ): string {
@@ -62,7 +65,10 @@ export function destinationSummary(
 
 const MIB = 1024 ** 2;
 
-/** What an unusable destination will send. Figures go in powers of two: each change of a message is written to the API server. */
+/**
+ * Returns a text about the waiting events of an unusable destination. Figures are powers of two,
+ * because each change of a message is written to the API server.
+ */
 function backlogText({ windowEnd, bytes, fullInMs }: Backlog): string {
   const what =
     windowEnd === undefined
@@ -70,20 +76,20 @@ function backlogText({ windowEnd, bytes, fullInMs }: Backlog): string {
       : `windows from ${windowEnd} on`;
   const mib = bytes / MIB;
   const size = mib < 1 ? 'less than 1 MiB' : `more than ${2 ** Math.floor(Math.log2(mib))} MiB`;
-  const text = `once it can be used it sends ${what}, for which the ledger keeps ${size}`;
+  const text = `once it is usable it sends ${what}, ${size} in the ledger`;
   if (fullInMs === undefined) return text;
   const days = 2 ** Math.ceil(Math.log2(Math.max(1, fullInMs / DAY_MS)));
   return `${text}; the volume is full in less than ${days} ${days === 1 ? 'day' : 'days'}`;
 }
 
-/** Whether the engine knows by now how the destination is doing. */
+/** Returns whether the engine knows the state of the destination. */
 export function isSettled({ specStatus, suspended, progress }: DestinationFacts): boolean {
   if (specStatus.kind === 'invalid' || suspended) return true;
   if (progress === undefined) return false;
   return progress.bootstrapped || progress.lastError !== undefined;
 }
 
-/** The fields of the status beside conditions and generation. */
+/** Returns the fields of the status beside conditions and generation. */
 export function destinationFields(
   progress: DestinationProgress | undefined,
 ): BillingDestinationStatus {
@@ -134,7 +140,7 @@ function bootstrappedClaim({ specStatus, progress }: DestinationFacts): Conditio
     return { type, status: 'True', reason: 'Bootstrapped', message };
   }
   if (progress.lastError === undefined) return starting(type);
-  const tried = progress.blocked === undefined ? ', and it is tried for ever' : '';
+  const tried = progress.blocked === undefined ? ', and it is retried without end' : '';
   const message = because(progress.lastError, `the billing system is not prepared yet${tried}`);
   return { type, status: 'False', reason: 'NotBootstrapped', message };
 }
@@ -150,21 +156,23 @@ function deliveringClaim(facts: DestinationFacts): ConditionClaim {
   if (progress.blocked !== undefined) {
     const message = because(
       progress.blocked,
-      'nothing is sent until this is mended; it is tried every five minutes, and at once when the spec or a Secret changes',
+      'nothing is sent until this is fixed; it is retried every five minutes, and at once after a change of the spec or a Secret',
     );
     return { type, status: 'False', reason: 'Held', message };
   }
   if (!progress.bootstrapped) return { ...bootstrappedClaim(facts), type };
   if (progress.consecutiveFailures >= FAILURES_TO_REPORT) {
-    const message = because(progress.lastError, 'the last attempts failed, and it is tried again');
+    const message = because(progress.lastError, 'the last attempts failed, and it is retried');
     return { type, status: 'False', reason: 'DeliveryFailing', message };
   }
-  const settings = specStatus.kind === 'accepted' ? '' : ', by the last settings that were good';
+  const settings = specStatus.kind === 'accepted' ? '' : ', with the last valid settings';
   const message = `Events are delivered as windows close${settings}`;
   return { type, status: 'True', reason: 'Delivering', message };
 }
 
-/** What is claimed of a destination that nothing feeds: it cannot be, or not yet. */
+/**
+ * Returns a condition of a destination without a feeder: its spec is unusable, or it is starting.
+ */
 function notFed(type: ConditionType, specStatus: SpecStatus): ConditionClaim {
   const bySpec = readyBySpec(specStatus);
   return bySpec === undefined ? starting(type) : { ...bySpec, type };
@@ -174,19 +182,22 @@ function starting(type: ConditionType): ConditionClaim {
   return { type, status: 'Unknown', reason: 'Starting', message: 'Delivery has not begun yet' };
 }
 
-/** The cause comes first, since that is what people read in a table: `HTTP POST /: connection refused; …`. */
+/**
+ * Puts the cause first, because people read it in a table: `HTTP POST /: connection refused; …`.
+ */
 function because(cause: string | undefined, effect: string): string {
   const first = cause?.slice(0, LONGEST_ERROR) ?? 'no cause is known';
   return `${first}; ${effect}`;
 }
 
 function billedUntil(savedUntil: number): string {
-  return `what came so far is still billed by a price that is set before ${formatInstant(savedUntil)}`;
+  return `a price that is set before ${formatInstant(savedUntil)} still bills the usage so far`;
 }
 
 /**
- * What an operator should look at although delivery goes on: each claim is there only while it holds,
- * and its message says what to do (docs/reference/troubleshooting.md#conditions). Messages carry no counters; status fields do.
+ * Returns the conditions that need attention although delivery continues
+ * (docs/reference/troubleshooting.md#conditions). Each message says what to do. Messages contain no
+ * counters; status fields do.
  */
 function attentionClaims(progress: DestinationProgress | undefined): readonly ConditionClaim[] {
   if (progress === undefined) return [];
@@ -198,7 +209,7 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
       status: 'True',
       reason: 'EventsRefused',
       brief: 'events refused for good',
-      message: `Events cannot be delivered as they are; GET /api/v1/destinations/${name}/dead-letters gives each with its reason, to be replayed or discarded`,
+      message: `Some events cannot be delivered; GET /api/v1/destinations/${name}/dead-letters lists each with its reason; replay or discard them`,
     });
   }
   const [parked] = parkedTenants;
@@ -209,7 +220,7 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
       reason: 'TenantRefused',
       brief: `tenant "${parked.tenant}": ${parked.reason}`,
       message:
-        'Events of the tenants in status.parkedTenants wait until the cause is mended; they are tried again by themselves, and other tenants are not held up',
+        'Events of the tenants in status.parkedTenants wait until the cause is fixed; they are retried automatically, and other tenants are not delayed',
     });
   }
   if (unknownMetrics.length > 0) {
@@ -220,7 +231,7 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
       reason: 'NotInCatalogue',
       brief: `${codes} in spec.metrics`,
       message:
-        `spec.metrics names what is no metric here: ${codes}; mend the name (GET /api/v1/catalog lists them) or declare the metric. Until then it has no effect`.slice(
+        `spec.metrics names unknown metrics: ${codes}; fix the name (GET /api/v1/catalog lists all metrics) or declare the metric. Until then it has no effect`.slice(
           0,
           LONGEST_ERROR,
         ),
@@ -229,14 +240,14 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
   if (unpriced.length > 0) {
     const [first = { metric: '', plan: '' }] = unpriced;
     const { metric, sku, plan, savedUntil }: UnpricedUsage = first;
-    const mend = savedUntil === undefined ? '' : `; ${billedUntil(savedUntil)}`;
+    const deadline = savedUntil === undefined ? '' : `; ${billedUntil(savedUntil)}`;
     const usage = sku === undefined ? metric : `${metric} of "${sku}"`;
     claims.push({
       type: 'UnpricedUsage',
       status: 'True',
       reason: 'NoPrice',
       brief: `${usage} in plan "${plan}"`,
-      message: `Usage came that nobody has priced, such as ${usage} in plan "${plan}"; set a price there${mend}`,
+      message: `Usage without a price arrived, such as ${usage} in plan "${plan}"; set a price there${deadline}`,
     });
   }
   const [refusal] = lateRefusals;
@@ -247,7 +258,7 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
       status: 'True',
       reason: 'UsageNotBilled',
       brief: refusal.reason,
-      message: `The billing system took usage and found later that it cannot bill it${such}: ${refusal.reason}; fix the cause there, then enter by hand what is still missing, since it counts as delivered`,
+      message: `The billing system accepted usage that it cannot bill${such}: ${refusal.reason}; fix the cause there, then enter the missing usage by hand, because it counts as delivered`,
     });
   }
   const drift = progress.drift && driftClaim(name, progress.drift);
@@ -262,13 +273,13 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
       type: 'RateLimitTooLow',
       status: 'True',
       reason: 'UsageComesFaster',
-      message: `About ${needed} events a second come, and the billing system takes ${allowed}; have its limit raised to ${needed}, or make windows longer by COLLECTION_INTERVAL. Until then delivery falls behind, and nothing is lost`,
+      message: `About ${needed} events a second arrive, and the billing system accepts ${allowed}; have its limit raised to ${needed}, or make windows longer with COLLECTION_INTERVAL. Until then delivery falls behind, and nothing is lost`,
     });
   }
   return claims;
 }
 
-/** As text: where numbers of objects have fractions, writers and readers round them differently. */
+/** Returns the rate as text, because JSON readers and writers round fractions differently. */
 function rateOf({ allowed, needed }: Rate) {
   const headroom = Math.max(0, Math.round((allowed - needed) * 10) / 10);
   return { inUse: String(needed), limit: String(allowed), headroom: String(headroom) };
@@ -285,7 +296,7 @@ function driftClaim(name: string, { day, examples }: DriftReport): ConditionClai
     status: 'True',
     reason: 'SumsDiffer',
     brief: `${metric} of tenant ${tenant} by ${difference}`,
-    message: `What the billing system has of ${from} differs from what it was given, such as ${metric} of tenant ${tenant} by ${difference}; GET /api/v1/reconcile?destination=${name}&from=${from}&to=${dateOf(day + DAY_MS)} shows every sum`,
+    message: `The billing system's sums of ${from} differ from the delivered usage, such as ${metric} of tenant ${tenant} by ${difference}; GET /api/v1/reconcile?destination=${name}&from=${from}&to=${dateOf(day + DAY_MS)} shows every sum`,
   };
 }
 
@@ -297,7 +308,7 @@ function pricesClaim(name: string, { examples }: PriceReport): ConditionClaim | 
     status: 'True',
     reason: 'NotAsPriceBook',
     brief: 'other prices than the PriceBooks',
-    message: `The billing system has other prices than the PriceBooks: ${first}. GET /api/v1/destinations/${name}/plan has them all`,
+    message: `Prices at the billing system differ from the PriceBooks: ${first}. GET /api/v1/destinations/${name}/plan lists all`,
   };
 }
 
@@ -312,7 +323,7 @@ function invoiceClaim({ examples }: InvoiceReport): ConditionClaim | undefined {
     reason: 'InvoicesDiffer',
     brief: `${metric} of tenant ${tenant} by ${difference}${worth}`,
     message:
-      `Invoices differ from what was delivered, such as ${metric} of tenant ${tenant} by ${difference}${worth}: ${cause}; GET /api/v1/destinations has the largest twenty`.slice(
+      `Invoices differ from the delivered usage, such as ${metric} of tenant ${tenant} by ${difference}${worth}: ${cause}; GET /api/v1/destinations lists the twenty largest`.slice(
         0,
         LONGEST_ERROR,
       ),

@@ -23,26 +23,29 @@ import {
 
 interface MeteringPolicyOptions extends PolicyViews {
   readonly settings: SettingsStore;
-  /** What holds where the policy says nothing. */
+  /** The settings for fields that the policy leaves out. */
   readonly environment: Settings;
   readonly secrets: SecretReader;
-  /** Between looks at the Secrets that the policy names. */
+  /** Interval between reads of the Secrets that the policy names. */
   readonly secretIntervalMs?: number;
   readonly clock: Clock;
 }
 
-/** The only name that there may be. */
+/** The only valid name. */
 export const POLICY_NAME = 'default';
 const RETRY_MS = 10_000;
 
-/** MeteringPolicy: how usage is metered; its status is the operator's front page (docs/how-to/operate.md#the-front-page). */
+/**
+ * Returns the controlled kind MeteringPolicy: the settings of metering. Its status is the
+ * operator's front page (docs/how-to/operate.md#the-front-page).
+ */
 export function meteringPolicies(
   options: MeteringPolicyOptions,
 ): ControlledKind<MeteringPolicySpec> {
   const { settings, environment, windows, secrets, clock } = options;
   const intervalMs = options.secretIntervalMs ?? SECRET_INTERVAL_MS;
   let inForce = false;
-  /** The last Prometheus server that had all its credentials, and the generation of the spec that named it. */
+  /** The last Prometheus server with all credentials, and the generation of its spec. */
   let complete: { readonly server: PrometheusServer; readonly generation: number } | undefined;
 
   return {
@@ -51,7 +54,7 @@ export function meteringPolicies(
     promptFields: ['lastWindow'],
 
     async act({ name, generation, spec }, signal): Promise<Acted> {
-      // The schema refuses other names; one of another release may not have.
+      // The schema of this release refuses other names. One of another release may not.
       if (name !== POLICY_NAME) {
         const message = `metadata.name: not the policy in force: "${name}"; name it "${POLICY_NAME}"`;
         return { specStatus: { ...invalidSpec('InvalidName', message), inForce: false } };
@@ -63,7 +66,7 @@ export function meteringPolicies(
       const again = names.length === 0 ? {} : { againMs: intervalMs };
       const translated = translateServer(spec.prometheus, reads);
       if (translated.kind === 'invalid') return { specStatus: { ...translated, inForce } };
-      // What is wrong with a credential concerns the queries alone: the rest of the spec is in force.
+      // A bad credential concerns only the queries. The other fields of the spec are in force.
       const put = (server: PrometheusServer | undefined): void => {
         const { prometheus, ...others } = translation.settings;
         const next = { ...prometheus, server };
@@ -108,8 +111,8 @@ export function meteringPolicies(
 }
 
 /**
- * Creates the MeteringPolicy `default`, empty, unless there is one. The operator does it because kubectl
- * cannot create an object in the same command as its CustomResourceDefinition. Tries until it is there.
+ * Creates an empty MeteringPolicy `default` if it is missing, and retries until it exists. kubectl
+ * cannot create an object in the same command as its CustomResourceDefinition.
  */
 export async function ensureDefaultPolicy(
   options: {

@@ -11,18 +11,18 @@ import {
 import type { ControlledKind, CustomObject, Report } from './controlled-kind.ts';
 import { summaryOf } from './summary.ts';
 
-/** The last spec of an object that was looked at. */
+/** The last reconciled spec of an object. */
 interface Reconciled {
   readonly generation: number;
   readonly specStatus: SpecStatus;
-  /** As last published; undefined before that. */
+  /** The last published conditions; undefined before the first. */
   readonly conditions: readonly Condition[] | undefined;
 }
 
-/** How long after a start an older status is better than "not known yet". */
+/** Period after a start in which an older status is better than "not known yet". */
 const SETTLING_MS = 60_000;
 
-/** Reports what becomes of the objects of one kind: status for what is, events for what happened. */
+/** Reports the objects of one kind: their state as status, and what happened as Events. */
 export class ObjectReporter<Spec> {
   readonly #kind: ControlledKind<Spec>;
   readonly #status: StatusPublisher;
@@ -45,7 +45,7 @@ export class ObjectReporter<Spec> {
     this.#startedAt = clock.monotonic();
   }
 
-  /** The newest spec has been looked at. */
+  /** Reports the outcome of a reconciled spec. */
   reconciled(object: CustomObject<Spec>, specStatus: SpecStatus): void {
     const { uid, generation } = object;
     const before = this.#known.get(uid);
@@ -55,35 +55,35 @@ export class ObjectReporter<Spec> {
     this.#report(object, reconciled);
   }
 
-  /** Time has passed; the engine may have moved on. */
+  /** Reports the current state of the engine for an object. */
   refresh(object: CustomObject<Spec>): void {
     const reconciled = this.#known.get(object.uid);
-    // A newer spec is about to be looked at; until then the status speaks of the one before.
+    // A newer spec is reconciled soon. Until then the status describes the previous one.
     if (reconciled?.generation === object.generation) this.#report(object, reconciled);
   }
 
-  /** The object is being deleted, and what it stands for cannot be put away. */
+  /** Reports that the cleanup for a deleted object failed. */
   removalFailed(object: CustomObject<Spec>, finalizer: string): void {
     this.#publish(object, { claims: [removalFailing(finalizer)], fields: {} });
   }
 
-  /** What the object stands for is put away. */
+  /** Reports that the cleanup for a deleted object is done. */
   removed(object: CustomObject<Spec>, note: string): void {
     this.#record(object, 'Normal', 'Removed', note);
   }
 
-  /** What became of the newest spec that was looked at; undefined before any was. */
+  /** Returns the outcome of the last reconciled spec; undefined before the first. */
   specStatusOf({ uid }: CustomObject<Spec>): SpecStatus | undefined {
     return this.#known.get(uid)?.specStatus;
   }
 
-  /** The object is gone. */
+  /** Forgets an object that is gone. */
   forget({ uid }: CustomObject<Spec>): void {
     this.#known.delete(uid);
     this.#status.forget(uid);
   }
 
-  /** An event only where something happened: another spec was taken up, or could not be. */
+  /** Records an Event if another spec was applied or refused. */
   #recordSpecStatus(
     object: CustomObject<Spec>,
     specStatus: SpecStatus,
@@ -95,9 +95,9 @@ export class ObjectReporter<Spec> {
       this.#record(object, 'Warning', specStatus.reason, specStatus.message);
       return;
     }
-    const lookedAt = before?.generation ?? object.observedGeneration;
-    const taken = lookedAt !== object.generation || was?.kind === 'invalid';
-    if (specStatus.kind === 'accepted' && taken) {
+    const lastGeneration = before?.generation ?? object.observedGeneration;
+    const isNews = lastGeneration !== object.generation || was?.kind === 'invalid';
+    if (specStatus.kind === 'accepted' && isNews) {
       this.#record(object, 'Normal', 'Configured', 'The settings are in force');
     }
   }
@@ -113,7 +113,10 @@ export class ObjectReporter<Spec> {
     this.#events.record({ regarding, type, reason, action: 'Reconcile', note });
   }
 
-  /** A restart changes no condition: until the engine has looked, the status from before it stays. */
+  /**
+   * Publishes the status. After a restart the old status stays until the engine has evaluated the
+   * object.
+   */
   #report(object: CustomObject<Spec>, { specStatus, conditions }: Reconciled): void {
     const report = this.#kind.report(object, specStatus);
     const starting = this.#clock.monotonic() - this.#startedAt < SETTLING_MS;
@@ -141,6 +144,6 @@ export class ObjectReporter<Spec> {
 }
 
 function removalFailing(finalizer: string): ConditionClaim {
-  const message = `What the object stands for could not be put away, and is tried again; removing the finalizer ${finalizer} by hand lets the object go without it`;
+  const message = `The cleanup for this object failed, and is retried; removing the finalizer ${finalizer} by hand deletes the object without the cleanup`;
   return { type: 'Ready', status: 'False', reason: 'RemovalFailing', message };
 }

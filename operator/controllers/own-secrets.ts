@@ -7,23 +7,27 @@ import { isRecord } from '../model/is-record.ts';
 export interface OwnSecretsOptions {
   readonly connection: Connection;
   readonly namespace: string;
-  /** The name of the pod, where this process runs in one. */
+  /** The name of the pod, if this process runs in one. */
   readonly instance: string;
   /**
-   * False where this process runs outside of the cluster, and so is configured from none of its Secrets; told by the mounted
-   * service account unless given.
+   * False if this process runs outside of the cluster and so uses none of its Secrets. By default
+   * the mounted service account decides.
    */
   readonly inPod?: boolean;
 }
 
-/** The names of the operator's own Secrets. They are not known while its pod cannot be read: `reason` is one line. */
+/**
+ * The names of the operator's own Secrets. `failed` while its pod cannot be read; `reason` is one
+ * line.
+ */
 export type OwnSecretsRead =
   | { readonly kind: 'known'; readonly names: ReadonlySet<string> }
   | { readonly kind: 'failed'; readonly reason: string };
 
 /**
- * The Secrets that the operator itself is configured from: those that its own pod names, in variables, volumes and pull secrets.
- * A pod's spec keeps them for as long as it lives, so they are read once (docs/explanation/security.md#d-4).
+ * Reads the names of the Secrets that configure the operator itself: those that its pod names in
+ * variables, volumes and pull secrets. A pod's spec never changes them, so they are read once
+ * (docs/explanation/security.md#d-4).
  */
 export class OwnSecrets {
   readonly #options: OwnSecretsOptions;
@@ -51,13 +55,16 @@ export class OwnSecrets {
     }
     const fix = isAbsent
       ? 'set POD_NAME to the name of the pod, as config/operator does'
-      : 'let the operator get pods of its own namespace, as config/rbac does';
-    const reason = `pod "${instance}", which says which Secrets are the operator's own: ${describeFailure(outcome)}; ${fix}`;
+      : 'allow the operator to get pods in its own namespace, as config/rbac does';
+    const reason = `pod "${instance}", which names the operator's own Secrets: ${describeFailure(outcome)}; ${fix}`;
     return { kind: 'failed', reason };
   }
 }
 
-/** The names under every field of an object that is about Secrets: `secretKeyRef`, `secretRef`, `secretName`, `imagePullSecrets`. */
+/**
+ * Returns the names in all fields about Secrets: `secretKeyRef`, `secretRef`, `secretName`,
+ * `imagePullSecrets`.
+ */
 function secretsNamedBy(value: unknown): ReadonlySet<string> {
   const names = new Set<string>();
   const visit = (field: string, found: unknown): void => {

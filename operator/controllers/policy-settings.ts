@@ -21,22 +21,22 @@ import { Secret } from '../model/secret.ts';
 import { translateBudget } from './budget-settings.ts';
 
 /**
- * The settings that the MeteringPolicy gives, but for its Prometheus server, which needs Secrets.
- * `environment` is what holds where the policy says nothing.
+ * Translates the MeteringPolicy into settings, except for its Prometheus server, which needs
+ * Secrets. `environment` has the settings for fields that the policy leaves out.
  */
 export function translatePolicy(
   spec: MeteringPolicySpec,
   environment: Pick<MeteringSettings, 'settlingDelayMs' | 'windowMs'>,
 ): Translation<PolicySettings> {
-  const parts: Record<string, unknown> = {};
-  for (const [part, table] of Object.entries<SettingTable>(TABLE)) {
+  const sections: Record<string, unknown> = {};
+  for (const [section, table] of Object.entries<SettingTable>(TABLE)) {
     if (Object.values(table).every((setting) => policyField(setting) === undefined)) continue;
     const fields = tableFields(table, 'MeteringPolicy spec', spec);
     if (fields.kind === 'invalid') return fields;
-    parts[part] = fields.settings;
+    sections[section] = fields.settings;
   }
-  // Each part holds what the table of that part reads.
-  const settings = parts as PolicySettings;
+  // Each section has the fields of its table.
+  const settings = sections as PolicySettings;
   const { settlingDelayMs, windowMs } = { ...environment, ...settings.metering };
   const problem = settlingProblem(settlingDelayMs, windowMs);
   if (problem !== undefined) {
@@ -54,15 +54,15 @@ export function translatePolicy(
 
 const COLOURS = { light: accentColour('light'), dark: accentColour('dark') } as const;
 
-/** How the tenants' portal looks by the MeteringPolicy (docs/how-to/portal.md#how-it-looks). */
+/** Translates the look of the tenants' portal (docs/how-to/portal.md#how-it-looks). */
 function translatePortal(
   spec: NonNullable<MeteringPolicySpec['portal']>,
 ): Translation<PortalSettings> {
-  for (const cause of ['light', 'dark'] as const) {
-    const text = spec.colors?.[cause];
+  for (const theme of ['light', 'dark'] as const) {
+    const text = spec.colors?.[theme];
     if (text === undefined) continue;
-    const parsed = COLOURS[cause].parse(text);
-    if (parsed.kind === 'problem') return invalidField(`spec.portal.colors.${cause}`, parsed, text);
+    const parsed = COLOURS[theme].parse(text);
+    if (parsed.kind === 'problem') return invalidField(`spec.portal.colors.${theme}`, parsed, text);
   }
   const { name, logo, colors, frameAncestors = [] } = spec;
   const { light, dark } = colors ?? {};
@@ -80,7 +80,7 @@ function translatePortal(
 type PrometheusSpec = NonNullable<MeteringPolicySpec['prometheus']>;
 export type PrometheusServer = NonNullable<NonNullable<PolicySettings['prometheus']>['server']>;
 
-/** The names of the Secrets that a MeteringPolicy refers to, each once. */
+/** Returns the names of the Secrets that a MeteringPolicy refers to, each once. */
 export function policySecretNames({ prometheus }: MeteringPolicySpec): readonly string[] {
   const refs: (SecretKeyRef | undefined)[] = [
     prometheus?.basicAuth?.passwordSecretRef,
@@ -92,11 +92,14 @@ export function policySecretNames({ prometheus }: MeteringPolicySpec): readonly 
 
 export type TranslatedServer =
   | { readonly kind: 'server'; readonly server: PrometheusServer | undefined }
-  /** A credential cannot be had; `server` is what can be said without any. */
+  /** A credential is missing; `server` is the server without credentials. */
   | { readonly kind: 'incomplete'; readonly server: PrometheusServer; readonly why: InvalidSpec }
   | InvalidSpec;
 
-/** The Prometheus server of a MeteringPolicy with its credentials; undefined where it names none. */
+/**
+ * Translates the Prometheus server of a MeteringPolicy, with its credentials. Undefined without a
+ * URL.
+ */
 export function translateServer(
   spec: PrometheusSpec | undefined,
   reads: SecretReads,

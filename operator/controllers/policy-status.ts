@@ -17,15 +17,18 @@ import type { MarkingStatus } from '../billing/enforcement/marks/marking.ts';
 import type { HeldUsage } from '../billing/held-usage/ledger-held-usage.ts';
 import type { BudgetController } from '../billing/budgets/budget-controller.ts';
 
-/** The rest is over HTTP. */
+/** Most items in a list of the status. HTTP returns all of them. */
 const MOST_ITEMS = 100;
 const LONGEST_TEXT = 1024;
-/** Objects that a message names. */
+/** Most objects in a message. */
 const FEW = 3;
-/** One late window is a pause of the process; three are a fault. */
+/** Number of late windows that is a fault. One late window is a pause of the process. */
 const LATE_WINDOWS = 3;
 
-/** What each level of the volume means (docs/reference/troubleshooting.md#the-volume); `normal` is no news. */
+/**
+ * The condition for each level of the volume (docs/reference/troubleshooting.md#the-volume), except
+ * `normal`.
+ */
 const DISK: Readonly<
   Record<Exclude<DiskLevel, 'normal'>, { readonly reason: string; readonly message: string }>
 > = {
@@ -44,7 +47,7 @@ const DISK: Readonly<
   },
 };
 
-/** What the status of a MeteringPolicy shows. */
+/** The sources of the status of a MeteringPolicy. */
 export interface PolicyViews {
   readonly delivery: DeliveryView;
   readonly tenants: TenantsView;
@@ -57,14 +60,14 @@ export interface PolicyViews {
   };
   readonly enforcement: {
     readonly mode: () => EnforcementSettings['mode'];
-    /** How far marks on objects are from what they should be, and why. */
+    /** The pending marks on objects, and the problems with them. */
     readonly status: () => MarkingStatus;
   };
   readonly held: Pick<HeldUsage, 'list' | 'pushedTenants'>;
   readonly budgets: Pick<BudgetController, 'list'>;
 }
 
-/** `Ready`, and what deserves attention while it holds. */
+/** Returns the condition `Ready` and those that need attention. */
 export function policyClaims(
   specStatus: SpecStatus,
   views: PolicyViews,
@@ -76,7 +79,10 @@ export function policyClaims(
   return [ready, ...attentionClaims(views), ...stalledClaims(specStatus)];
 }
 
-/** The operator's front page, beside conditions and generation (docs/how-to/operate.md#the-front-page). */
+/**
+ * Returns the status fields beside conditions and generation
+ * (docs/how-to/operate.md#the-front-page).
+ */
 export function policyFields(views: PolicyViews, windowMs: number): MeteringPolicyStatus {
   const { delivery, tenants, windows, ledger, enforcement, held } = views;
   const marking = enforcement.status();
@@ -146,15 +152,15 @@ function readyByWindows(
     return { type, status: 'Unknown', reason: 'Starting', message };
   }
   if (now - lastWindowEnd > LATE_WINDOWS * windowMs) {
-    const message = 'Windows are not being closed in time; the log says why';
+    const message = 'Windows are not closed in time; the log shows why';
     return { type, status: 'False', reason: 'WindowsLate', message };
   }
   return { type, status: 'True', reason: 'Metering', message: 'Windows are closed in time' };
 }
 
 /**
- * What an operator should look at although windows close: each claim is there only while it holds, and
- * its message says what to do (docs/reference/troubleshooting.md#conditions).
+ * Returns the conditions that need attention although windows close
+ * (docs/reference/troubleshooting.md#conditions). Each message says what to do.
  */
 function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
   const claims: ConditionClaim[] = [];
@@ -163,7 +169,7 @@ function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
   };
   const failure = views.windows.metricsFailure();
   if (failure !== undefined) {
-    const message = `CPU and memory usage cannot be read, and each such stretch is a gap: ${failure.reason}; check the metrics server (kubectl top pods -A)`;
+    const message = `CPU and memory usage cannot be read, and each such period is a gap: ${failure.reason}; check the metrics server (kubectl top pods -A)`;
     claim('MetricsUnavailable', 'MetricsApiUnreadable', message, failure.reason);
   }
   const { silent, manyQueries, leftOut } = views.windows.prometheus();
@@ -172,7 +178,7 @@ function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
     claim('PrometheusUnreachable', 'NoAnswer', message, silent);
   }
   if (manyQueries !== undefined) {
-    const message = `Prometheus is asked ${manyQueries} queries in every window that name one tenant cluster each; write recording rules that aggregate by a label, and ask for their results`;
+    const message = `Prometheus receives ${manyQueries} queries in every window that each name one tenant cluster; write recording rules that aggregate by a label, and query their results`;
     claim('PrometheusQueriesMany', 'OnePerTenantCluster', message);
   }
   if (leftOut.length > 0) {
@@ -186,13 +192,13 @@ function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
   const { gpuSeconds, gpuObjects, items } = views.windows.unattributed();
   if (gpuSeconds > 0) {
     const shown = items.slice(0, Math.min(gpuObjects, FEW)).join(', ');
-    const message = `${gpuSeconds} GPU-seconds of the last window are billed to nobody. ${gpuObjects} objects held them: ${shown}${gpuObjects > FEW ? ', …' : ''}; GET /api/v1/windows lists more`;
+    const message = `${gpuSeconds} GPU-seconds of the last window are billed to nobody. ${gpuObjects} objects used them: ${shown}${gpuObjects > FEW ? ', …' : ''}; GET /api/v1/windows lists more`;
     claim('GPUTimeUnattributed', 'OwnerUnknown', message, 'GPU time is billed to nobody');
   }
   const [unknown] = views.held.list();
   if (unknown !== undefined) {
     const { tenant } = unknown;
-    const message = `Usage was pushed for tenants that nobody knows, such as ${quote(tenant)}, and is held; GET /api/v1/held-tenants lists them, to be released, renamed or discarded (POST /api/v1/held-tenants/NAME/release)`;
+    const message = `Usage was pushed for unknown tenants, such as ${quote(tenant)}, and is held; GET /api/v1/held-tenants lists them; release, rename or discard the usage (POST /api/v1/held-tenants/NAME/release)`;
     claim(
       'UsageHeld',
       'UnknownTenants',
@@ -216,7 +222,7 @@ function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
   }
   const [damage] = problems;
   if (damage !== undefined) {
-    const message = `GET /api/v1/ledger/verify tells more: ${damage}`;
+    const message = `GET /api/v1/ledger/verify shows more: ${damage}`;
     claim('LedgerDamaged', 'ProblemsFound', message, damage);
   }
   return claims;

@@ -127,12 +127,12 @@ describe('a price book that cannot be used', () => {
     [
       'two prices that could both hold',
       [gpu({ match: { sku: 'h100' } }), gpu({ name: 'eu', match: { region: 'eu' } })],
-      'spec.prices: "gpu" and "eu" could hold for the same usage',
+      'spec.prices: "gpu" and "eu" could apply to the same usage',
     ],
     [
       'a price of what nobody is charged for',
       [gpu({ metric: 'tenant_gpu_utilization' })],
-      'spec.prices[gpu].metric: informational, charged nowhere',
+      'spec.prices[gpu].metric: informational, never charged',
     ],
     [
       'a price for each tenant, which is what plans are for',
@@ -162,7 +162,7 @@ describe('a price book that cannot be used', () => {
     [
       'two rates of one day',
       [rated({ from: '2026-01-01', amount: '1' }, { from: '2026-01-01', amount: '2' })],
-      'spec.prices[gpu].rates: two begin on one day: "2026-01-01"',
+      'spec.prices[gpu].rates: two rates begin on one day: "2026-01-01"',
     ],
     [
       'tiers out of order',
@@ -182,12 +182,12 @@ describe('a price book that cannot be used', () => {
     [
       'tiers that begin in the middle of a month',
       [rated({ from: '2026-01-15', graduated: tiers })],
-      'spec.prices[gpu].rates: begins in the middle of a month',
+      'spec.prices[gpu].rates: begins inside a month with tiers',
     ],
     [
       'a rate that cuts a month of tiers in two',
       [rated({ from: '2026-01-01', graduated: tiers }, { from: '2026-03-15', amount: '1' })],
-      'of which tiers or an included quantity count: "2026-03-15"',
+      'with tiers or an included quantity: "2026-03-15"',
     ],
     [
       'an included quantity of a price that is gone',

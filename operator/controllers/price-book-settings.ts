@@ -14,29 +14,29 @@ type PriceSpec = PriceBookSpec['prices'][number];
 type RateSpec = PriceSpec['rates'][number];
 type TierSpec = NonNullable<RateSpec['graduated']>[number];
 
-/** Takes down what is wrong, `where: what: "input"; how to mend it`, and goes on looking. */
+/** Collects a problem, as `where: what: "input"; fix`. The translation continues. */
 type Report = (problem: string) => void;
 
-/** The rest is told once these are mended. */
+/** Most problems in one message. */
 const MOST_PROBLEMS = 20;
 
 const DIMENSION = /^[a-z][a-z0-9_]{0,63}$/;
 const AMOUNT = /^(0|[1-9]\d{0,11})(?:\.(\d{1,12}))?$/;
 const AMOUNT_PLACES = 12;
-/** Fields of an event that a price may depend on beside its dimensions. */
+/** Fields of an event, beside its dimensions, that a price may depend on. */
 const PRICE_FIELDS = ['sku', 'region'];
 const RESERVED: readonly string[] = RESERVED_KEYS;
 const CLOSED: ReadonlyMap<string, readonly string[]> = new Map(Object.entries(CLOSED_DIMENSIONS));
 const MEASURED = new Map(COLLECTOR_METRICS.map((metric) => [metric.code, metric]));
 
-/** The price book that a spec asks for; everything that is wrong with it is told at once. */
+/** Translates the spec of a price book. The message of an invalid one lists all problems. */
 export function translatePriceBook(name: string, spec: PriceBookSpec): Translation<PriceBook> {
   const problems: string[] = [];
   const report: Report = (problem) => void problems.push(problem);
   const currency = currencyField('spec.currency', spec.currency);
   if (currency.kind === 'invalid') report(currency.message);
   else if (currencyDigits(currency.value) === undefined) {
-    report(`spec.currency: nothing is invoiced in it: "${currency.value}"; give one such as EUR`);
+    report(`spec.currency: not a currency of invoices: "${currency.value}"; use one such as EUR`);
   }
   const prices = spec.prices.map((price) => translatePrice(price, report));
   reportTies(prices, report);
@@ -47,15 +47,15 @@ export function translatePriceBook(name: string, spec: PriceBookSpec): Translati
 }
 
 function listed(problems: readonly string[]): string {
-  const rest = problems.length - MOST_PROBLEMS;
-  const more = rest > 0 ? [`and ${rest} more`] : [];
+  const left = problems.length - MOST_PROBLEMS;
+  const more = left > 0 ? [`and ${left} more`] : [];
   return [...problems.slice(0, MOST_PROBLEMS), ...more].join('; ');
 }
 
 function translatePrice({ name, metric, match = {}, rates }: PriceSpec, report: Report): Price {
   const where = `spec.prices[${name}]`;
   if (MEASURED.get(metric)?.informational === true) {
-    report(`${where}.metric: informational, charged nowhere: "${metric}"; leave it out`);
+    report(`${where}.metric: informational, never charged: "${metric}"; leave it out`);
   }
   for (const [key, value] of Object.entries(match)) {
     const problem = matchProblem(metric, key, value);
@@ -68,7 +68,7 @@ function translatePrice({ name, metric, match = {}, rates }: PriceSpec, report: 
   return { name, metric, match: { ...match }, rates: translated };
 }
 
-/** A key or value that no event can have would leave usage without a price that seems to have one. */
+/** Returns why no event can match: then usage that seems to have a price would have none. */
 function matchProblem(metric: string, key: string, value: string): string | undefined {
   const choices = CLOSED.get(key);
   if (choices !== undefined && !choices.includes(value)) {
@@ -138,14 +138,18 @@ function translateTiers(
   return { tiers: bounded, beyondPicos: beyond?.picos ?? 0n };
 }
 
-/** Tiers and included quantities count by calendar months: they begin and end with one. `rates` are sorted. */
+/**
+ * Reports tiers and included quantities that do not begin and end with a calendar month. `rates`
+ * are sorted.
+ */
 function reportBeginnings(where: string, rates: readonly Rate[], report: Report): void {
   for (const [index, { from, charge }] of rates.entries()) {
     const before = rates[index - 1];
-    if (before?.from === from) report(`${where}.rates: two begin on one day: "${from}"; give one`);
+    if (before?.from === from)
+      report(`${where}.rates: two rates begin on one day: "${from}"; give one`);
     const counts = [charge, before?.charge].some((one) => one !== undefined && dependsOnMonth(one));
     if (!counts || from.endsWith('-01')) continue;
-    const what = 'in the middle of a month of which tiers or an included quantity count';
+    const what = 'inside a month with tiers or an included quantity';
     report(`${where}.rates: begins ${what}: "${from}"; begin on the first day of a month`);
   }
 }
@@ -154,9 +158,9 @@ function reportTies(prices: readonly Price[], report: Report): void {
   for (const [index, price] of prices.entries()) {
     for (const other of prices.slice(index + 1)) {
       if (!areTied(price, other)) continue;
-      const fix = 'name more in match of one of them, or different values of one key';
+      const fix = 'add keys to match of one of them, or give different values of one key';
       report(
-        `spec.prices: "${price.name}" and "${other.name}" could hold for the same usage, and neither names more; ${fix}`,
+        `spec.prices: "${price.name}" and "${other.name}" could apply to the same usage, and neither is more specific; ${fix}`,
       );
     }
   }
@@ -168,8 +172,8 @@ function picosOf(where: string, text: string, report: Report): bigint {
     report(`${where}: not an amount: ${quote(text)}; write it as in 0.035, with up to 12 decimals`);
     return 0n;
   }
-  const [, complete = '', fraction = ''] = match;
-  return BigInt(complete + fraction.padEnd(AMOUNT_PLACES, '0'));
+  const [, units = '', fraction = ''] = match;
+  return BigInt(units + fraction.padEnd(AMOUNT_PLACES, '0'));
 }
 
 function nanosOf(where: string, text: string, report: Report): bigint {

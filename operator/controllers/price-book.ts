@@ -9,7 +9,7 @@ import type { Acted, ControlledKind } from './controlled-kind.ts';
 import {
   type BookIdentity,
   dropSpec,
-  keepSpec,
+  storeSpec,
   storedSpec,
   type PriceRecords,
 } from './stored-price-books.ts';
@@ -17,25 +17,30 @@ import { translatePriceBook } from './price-book-settings.ts';
 
 const LONGEST_LIST = 1024;
 
-/** After prices that are in force could not be written into the ledger. */
-const KEEP_RETRY_MS = 30_000;
+/** Wait after a failed write of the prices in force to the ledger. */
+const STORE_RETRY_MS = 30_000;
 
-/** PriceBook: what usage costs on the plan that it is named after (docs/how-to/costs.md). */
+/**
+ * Returns the controlled kind PriceBook: the prices of the plan with its name
+ * (docs/how-to/costs.md).
+ */
 export function priceBooks(options: {
   readonly settings: SettingsStore;
   readonly records: PriceRecords;
   readonly clock: Pick<Clock, 'now'>;
-  /** Whether a metric of this code is in the catalogue. */
+  /** Returns whether a metric of this code is in the catalogue. */
   readonly knowsMetric: (code: string) => boolean;
 }): ControlledKind<PriceBookSpec> {
   const { settings, records, clock, knowsMetric } = options;
-  /** Uids of the objects whose prices are in force, by name. */
+  /** Uids of the objects with prices in force, by name. */
   const owners = new Map<string, string>();
 
   const bookInForce = (name: string): PriceBook | undefined =>
     settings.current().pricing.books.find((book) => book.name === name);
 
-  /** What was in force of this object before a restart; what another one of its name gave is taken back. */
+  /**
+   * Restores the prices in force before a restart. Removes those of another object of this name.
+   */
   async function restore({ name, uid }: BookIdentity): Promise<void> {
     if (owners.get(name) === uid) return;
     settings.setPriceBook(name, undefined);
@@ -45,7 +50,10 @@ export function priceBooks(options: {
     owners.set(name, uid);
   }
 
-  /** The API server refuses it too, as far as the status that it has reaches. */
+  /**
+   * Returns why a change of past prices is refused. The API server also refuses it, by the last
+   * status.
+   */
   function pastProblem(next: PriceBook): InvalidSpec | undefined {
     const before = bookInForce(next.name);
     const change = before && pastChange(before, next, fixedBefore(clock.now()));
@@ -67,8 +75,8 @@ export function priceBooks(options: {
       const problem = pastProblem(translation.settings);
       if (problem !== undefined) return { specStatus: { ...problem, inForce } };
       settings.setPriceBook(name, translation.settings);
-      const kept = await keepSpec(records, { name, uid, spec });
-      const again = kept.kind === 'written' ? {} : { againMs: KEEP_RETRY_MS };
+      const stored = await storeSpec(records, { name, uid, spec });
+      const again = stored.kind === 'written' ? {} : { againMs: STORE_RETRY_MS };
       return { specStatus: { kind: 'accepted' }, ...again };
     },
 
@@ -78,12 +86,12 @@ export function priceBooks(options: {
       const dropped = await dropSpec(records, name);
       return dropped.kind === 'written'
         ? { kind: 'removed' }
-        : { kind: 'failed', reason: `cannot forget its prices: ${dropped.message}` };
+        : { kind: 'failed', reason: `cannot delete its prices: ${dropped.message}` };
     },
 
     report({ name }, specStatus) {
       const book = bookInForce(name);
-      const message = `GET /api/v1/costs prices the usage of tenants on plan "${name}" by it`;
+      const message = `GET /api/v1/costs prices the usage of tenants on plan "${name}" with it`;
       const inForce = { type: 'Ready', status: 'True', reason: 'InForce', message } as const;
       const fields: PriceBookStatus =
         book === undefined
@@ -102,7 +110,10 @@ export function priceBooks(options: {
   };
 }
 
-/** `UnknownMetrics` while a price is for what is no metric here: misspelled, it leaves usage unpriced. */
+/**
+ * Returns `UnknownMetrics` if a price names an unknown metric. A misspelled one leaves usage
+ * without a price.
+ */
 function unknownMetrics(
   book: PriceBook | undefined,
   knowsMetric: (code: string) => boolean,
@@ -112,7 +123,7 @@ function unknownMetrics(
   const named = unknown.map(({ name, metric }) => `"${metric}" of price "${name}"`).join(', ');
   const list = named.length > LONGEST_LIST ? `${named.slice(0, LONGEST_LIST)}…` : named;
   const fix = 'give the right one a price (GET /api/v1/catalog lists them) or declare the metric';
-  const message = `spec.prices has prices of what is no metric here: ${list}; ${fix}. Until then they have no effect`;
+  const message = `spec.prices names unknown metrics: ${list}; ${fix}. Until then these prices have no effect`;
   const reason = 'NotInCatalogue';
   return [{ type: 'UnknownMetrics', status: 'True', reason, message, brief: named }];
 }

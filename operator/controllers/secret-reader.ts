@@ -5,11 +5,13 @@ import { isRecord } from '../model/is-record.ts';
 import { Secret } from '../model/secret.ts';
 import { OwnSecrets, type OwnSecretsOptions } from './own-secrets.ts';
 
-/** Secrets are read again instead of watched: a watch would need the right to list them all. */
+/** Interval between reads of Secrets. A watch would need the right to list all of them. */
 export const SECRET_INTERVAL_MS = 15_000;
 export const SECRET_RETRY_MS = 5_000;
 
-/** Reads Secrets of the operator's own namespace, and none that the operator itself is configured from. */
+/**
+ * Reads Secrets of the operator's own namespace, except those that configure the operator itself.
+ */
 export class SecretReader {
   readonly #options: OwnSecretsOptions;
   readonly #ownSecrets: OwnSecrets;
@@ -41,7 +43,7 @@ export class SecretReader {
   }
 }
 
-/** Says which Secret could not be read, and why; undefined when all could be. */
+/** Returns which Secret could not be read, and why; undefined if all were read. */
 export function unreadSecret(reads: SecretReads): string | undefined {
   for (const [name, read] of reads) {
     if (read.kind === 'failed') return `Secret "${name}" cannot be read: ${read.reason}`;
@@ -49,7 +51,10 @@ export function unreadSecret(reads: SecretReads): string | undefined {
   return undefined;
 }
 
-/** A token of a service account, such as the operator's, is a credential of the API server and of nothing else. */
+/**
+ * Returns whether a Secret is a service account token. Such a token is a credential of the API
+ * server only.
+ */
 function isAccountToken(body: unknown): boolean {
   return isRecord(body) && body['type'] === 'kubernetes.io/service-account-token';
 }
@@ -63,7 +68,7 @@ function valuesOf(body: unknown): ReadonlyMap<string, Secret> {
   return values;
 }
 
-/** Files that Secrets are made from usually end with a line break that is no part of the credential. */
+/** Decodes a value without its last line break, which files have and credentials do not. */
 function decode(base64: string): string {
   return Buffer.from(base64, 'base64')
     .toString('utf8')

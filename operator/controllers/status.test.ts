@@ -83,10 +83,10 @@ describe('the status of a destination', () => {
     const problem = 'spec.webhook.secretRefs[0]: no such Secret: "gone"';
     const backlog = { windowEnd, bytes: 700 * 1024 ** 2, fullInMs: 9.5 * 86_400_000 };
     expect(stalled({ specStatus, backlog })).toBe(
-      `${problem} (nothing is in force; once it can be used it sends windows from ${windowEnd} on, for which the ledger keeps more than 512 MiB; the volume is full in less than 16 days)`,
+      `${problem} (nothing is in force; once it is usable it sends windows from ${windowEnd} on, more than 512 MiB in the ledger; the volume is full in less than 16 days)`,
     );
     expect(stalled({ specStatus, backlog: { bytes: 3 } })).toBe(
-      `${problem} (nothing is in force; once it can be used it sends everything from the oldest event on, for which the ledger keeps less than 1 MiB)`,
+      `${problem} (nothing is in force; once it is usable it sends everything from the oldest event on, less than 1 MiB in the ledger)`,
     );
     expect(stalled({ specStatus, backlog: { ...backlog, fullInMs: 0 } })).toContain(
       'the volume is full in less than 1 day)',
@@ -200,7 +200,7 @@ describe('the status of a destination', () => {
     expect(messageOf('Delivering')).toBe(messageOf('Ready'));
   });
 
-  test('says at once that it is held and that it is tried for ever', () => {
+  test('says at once that it is blocked, not that it is retried without end', () => {
     const progress = progressOf('main', { bootstrapped: false, blocked: HOST, lastError: HOST });
     const claims = destinationClaims({ ...healthy, progress });
     expect(brief(claims)).toEqual([
@@ -208,7 +208,7 @@ describe('the status of a destination', () => {
       'Bootstrapped=False NotBootstrapped',
       'Delivering=False Held',
     ]);
-    expect(claims.map(({ message }) => message).join()).not.toContain('for ever');
+    expect(claims.map(({ message }) => message).join()).not.toContain('without end');
   });
 
   test('says that delivery has not begun yet where a refused spec keeps it from beginning', () => {
@@ -226,7 +226,7 @@ describe('the status of a destination', () => {
     const claims = destinationClaims({ ...healthy, specStatus: REFUSED });
     const messages = claims.map(({ type, message }) => `${type}: ${message}`);
     expect(messages[0]).toMatch(/no such Secret: "gone"; the last good settings stay in force$/);
-    expect(messages[2]).toMatch(/^Delivering: .*, by the last settings that were good$/);
+    expect(messages[2]).toMatch(/^Delivering: .*, with the last valid settings$/);
   });
 
   test('does not flap with every single retry', () => {
@@ -259,7 +259,7 @@ describe('the status of a destination', () => {
     const messages = claims.map(({ message }) => message).join();
     expect(messages).toContain('/api/v1/destinations/main/dead-letters');
     expect(messages).toContain('tenant_gpu_hours of "H100" in plan "standard"');
-    expect(messages).toMatch(/billed by a price that is set before 20\d\d-\d\d-\d\dT12:00:00/);
+    expect(messages).toMatch(/a price that is set before 20\d\d-\d\d-\d\dT12:00:00.* still bills/);
     expect(messages).toContain('such as event svc1_1: no_meter');
   });
 
@@ -270,7 +270,7 @@ describe('the status of a destination', () => {
       ...brief(destinationClaims(healthy)),
       'UnknownMetrics=True NotInCatalogue',
     ]);
-    expect(claims.at(-1)?.message).toContain('no metric here: "tenant_gpu_hour", "tokens"');
+    expect(claims.at(-1)?.message).toContain('unknown metrics: "tenant_gpu_hour", "tokens"');
   });
 
   test('does not hide usage that is on no invoice behind sums that agree', () => {
@@ -286,7 +286,7 @@ describe('the status of a destination', () => {
           difference: '-4',
           amount: { value: -8, currency: 'USD' },
           until: NOON,
-          cause: 'the usage came after its invoice was final',
+          cause: 'the usage arrived after its invoice was final',
         },
       ],
     };
@@ -296,7 +296,7 @@ describe('the status of a destination', () => {
       'InvoiceMismatch=True InvoicesDiffer',
     ]);
     expect(claims.at(-1)?.message).toContain(
-      'tenant_gpu_hours of tenant acme by -4 (about -8 USD): the usage came after its invoice was final',
+      'tenant_gpu_hours of tenant acme by -4 (about -8 USD): the usage arrived after its invoice was final',
     );
     const none = { ...invoices, differing: 0, examples: [] };
     const quiet = destinationClaims({
@@ -328,7 +328,9 @@ describe('the status of a destination', () => {
     const messages = claims.map(({ message }) => message).join();
     expect(messages).toContain('tenant_gpu_hours of tenant acme by -0.25');
     expect(messages).toContain('/api/v1/reconcile?destination=main&from=2026-11-20&to=2026-11-21');
-    expect(messages).toContain('About 140 events a second come, and the billing system takes 20');
+    expect(messages).toContain(
+      'About 140 events a second arrive, and the billing system accepts 20',
+    );
   });
 
   test('does not hide prices that differ from the price books', () => {
@@ -342,7 +344,7 @@ describe('the status of a destination', () => {
       'PricesDiffer=True NotAsPriceBook',
     ]);
     const message = claims.at(-1)?.message ?? '';
-    expect(message).toMatch(/000; 111.*\. GET \/api\/v1\/destinations\/main\/plan has them all$/);
+    expect(message).toMatch(/000; 111.*\. GET \/api\/v1\/destinations\/main\/plan lists all$/);
     expect(message.length).toBeLessThan(1_200);
   });
 
@@ -600,7 +602,7 @@ describe('the status of the policy', () => {
       status: 'True',
       reason: 'OwnerUnknown',
       message:
-        '90 GPU-seconds of the last window are billed to nobody. 2 objects held them: a/x: why (60 GPU-seconds), a/y: why (30 GPU-seconds); GET /api/v1/windows lists more',
+        '90 GPU-seconds of the last window are billed to nobody. 2 objects used them: a/x: why (60 GPU-seconds), a/y: why (30 GPU-seconds); GET /api/v1/windows lists more',
     });
     const none = claimsOf({ unattributed: () => ({ ...unattributed, gpuSeconds: 0 }) });
     expect(none.map(({ type }) => type)).toEqual(['Ready']);

@@ -2,10 +2,10 @@ import type { PriceBookSpec } from '../settings/custom-resources.generated.ts';
 import type { Ledger, WriteOutcome } from '../ledger/ledger.ts';
 import { isRecord } from '../model/is-record.ts';
 
-/** Where price books are kept. */
+/** The ledger records of price books. */
 export type PriceRecords = Pick<Ledger, 'record' | 'writeRecords'>;
 
-/** A PriceBook by its name; the uid tells it from one of the same name that was made anew. */
+/** A PriceBook's name and uid. A new object of the same name has another uid. */
 export interface BookIdentity {
   readonly name: string;
   readonly uid: string;
@@ -14,8 +14,9 @@ export interface BookIdentity {
 const PREFIX = 'costs/book/';
 
 /**
- * The spec that was last in force of this very object, so that a restart neither takes its prices away where the newest
- * spec is broken, nor forgets which of them cannot be changed (docs/how-to/costs.md#when-prices-change).
+ * Returns the last spec in force of an object. With it, a restart keeps the prices of an object
+ * whose newest spec is invalid, and still refuses changes of past prices
+ * (docs/how-to/costs.md#when-prices-change).
  */
 export async function storedSpec(
   records: PriceRecords,
@@ -25,7 +26,9 @@ export async function storedSpec(
   return stored?.uid === uid ? stored.spec : undefined;
 }
 
-/** All specs that were last in force, by name; of a ledger of which another process has the PriceBooks. */
+/**
+ * Returns all specs last in force, by name. For a ledger whose PriceBooks another process controls.
+ */
 export async function storedSpecs(
   records: Pick<Ledger, 'records'>,
 ): Promise<ReadonlyMap<string, PriceBookSpec>> {
@@ -37,8 +40,8 @@ export async function storedSpecs(
   return specs;
 }
 
-/** Keeps the spec that has come into force; writes nothing where it is kept already. */
-export async function keepSpec(
+/** Stores the spec in force. Writes nothing if it is stored already. */
+export async function storeSpec(
   records: PriceRecords,
   { name, uid, spec }: BookIdentity & { readonly spec: PriceBookSpec },
 ): Promise<WriteOutcome> {
@@ -67,7 +70,7 @@ function parse(text: string | undefined): StoredBook | undefined {
   }
 }
 
-/** Only this module writes under the prefix, so a few fields tell a whole record from a damaged one. */
+/** Returns whether a record is complete. Only this module writes them, so a few fields suffice. */
 function isStoredBook(value: unknown): value is StoredBook {
   if (!isRecord(value)) return false;
   const { uid, spec } = value;

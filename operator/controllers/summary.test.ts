@@ -54,7 +54,7 @@ test('a warning hides that usage is lost', () => {
   });
   const summary = (now: number): string => summaryOf(policyClaims(accepted, views, 60_000, now));
   expect(summary(0)).toBe('LedgerDamaged: segment 3: bad checksum (+2 more)');
-  expect(summary(3_600_000)).toBe('WindowsLate: Windows are not being closed in time (+3 more)');
+  expect(summary(3_600_000)).toBe('WindowsLate: Windows are not closed in time (+3 more)');
 });
 
 test('what reads as good is wrong, or the other way round', () => {

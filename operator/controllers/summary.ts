@@ -1,12 +1,16 @@
 import { type ConditionClaim, CONDITION_TYPES, SILENT } from './conditions.ts';
 
-/** kubectl cuts no column: with this many characters a row of the widest kind fits into some 120 columns. */
+/**
+ * Most characters. kubectl cuts no column, and a row of the widest kind should fit into about 120
+ * columns.
+ */
 const LONGEST = 72;
 
 /**
- * Returns the state of an object in one line: `OK`, or the worst condition that holds, with its cause, as in
- * `PricesDiffer: other prices than the PriceBooks (+1 more)`. It has no counters that move, so that it changes as rarely
- * as the conditions (docs/reference/troubleshooting.md#conditions).
+ * Returns the state of an object in one line: `OK`, or the worst condition with its cause. An
+ * example is `PricesDiffer: other prices than the PriceBooks (+1 more)`. It contains no moving
+ * counters, so that it changes as rarely as the conditions
+ * (docs/reference/troubleshooting.md#conditions).
  */
 export function summaryOf(claims: readonly ConditionClaim[]): string {
   const wrong = claims.filter(isWrong).toSorted((a, b) => rankOf(a) - rankOf(b));
@@ -21,7 +25,7 @@ export function summaryOf(claims: readonly ConditionClaim[]): string {
 
 function isWrong({ type, status, reason }: ConditionClaim): boolean {
   if (SILENT.has(type)) return false;
-  // In force, and without effect: a misspelt name in spec.match looks like this.
+  // In force without effect, for example because of a misspelled name in spec.match.
   if (reason === 'NothingMatched') return true;
   const isGood = type === 'Ready' ? 'True' : 'False';
   return status !== isGood;
@@ -31,7 +35,7 @@ function rankOf({ type }: ConditionClaim): number {
   return CONDITION_TYPES.indexOf(type);
 }
 
-/** By characters, none of which is cut in two. */
+/** Cuts between characters, never inside one. */
 function cut(text: string, longest: number): string {
   const characters = Array.from(text);
   return characters.length <= longest ? text : `${characters.slice(0, longest - 1).join('')}…`;

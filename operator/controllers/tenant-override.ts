@@ -14,11 +14,14 @@ import type { ControlledKind } from './controlled-kind.ts';
 import type { DeliveryView, TenantsView } from './views.ts';
 import type { BudgetController } from '../billing/budgets/budget-controller.ts';
 
-/** The rest is over HTTP. */
+/** Most items in the status. HTTP returns all of them. */
 const MOST_ITEMS = 100;
 const MOST_RIVALS = 5;
 
-/** TenantOverride: how certain tenant clusters are billed, whatever else says so (docs/explanation/discovery.md#who-is-billed). */
+/**
+ * Returns the controlled kind TenantOverride: the billing of certain tenant clusters, before all
+ * other sources (docs/explanation/discovery.md#who-is-billed).
+ */
 export function tenantOverrides(options: {
   readonly settings: SettingsStore;
   readonly tenants: TenantsView;
@@ -61,7 +64,10 @@ export function tenantOverrides(options: {
   };
 }
 
-/** The settings that a TenantOverride asks for (docs/explanation/discovery.md#who-is-billed). `createdAt` is in milliseconds since the epoch. */
+/**
+ * Translates the spec of a TenantOverride into settings
+ * (docs/explanation/discovery.md#who-is-billed). `createdAt` is milliseconds since the epoch.
+ */
 export function translateOverride(
   name: string,
   createdAt: number,
@@ -103,7 +109,7 @@ function isTimeZone(name: string): boolean {
   }
 }
 
-/** Undefined when it would match nothing, or everything: both are mistakes. */
+/** Returns the match; undefined if it would match nothing or everything, which are mistakes. */
 function translateMatch(match: TenantOverrideSpec['match']): TenantMatch | undefined {
   const { namespace, name, selector } = match;
   if (namespace !== undefined && name !== undefined && selector === undefined) {
@@ -120,7 +126,7 @@ function translateMatch(match: TenantOverrideSpec['match']): TenantMatch | undef
   return { kind: 'labels', matchLabels, matchExpressions };
 }
 
-/** What is known of an override when its status is written. */
+/** The facts about an override for its status. */
 export interface OverrideFacts {
   readonly name: string;
   readonly specStatus: SpecStatus;
@@ -130,7 +136,10 @@ export interface OverrideFacts {
   readonly plan?: string;
 }
 
-/** `Ready`; `Conflicting`, `PlanUnusable` and `Stalled` when they hold (docs/reference/troubleshooting.md#conditions). */
+/**
+ * Returns `Ready`, and `Conflicting`, `PlanUnusable` and `Stalled` if true
+ * (docs/reference/troubleshooting.md#conditions).
+ */
 export function overrideClaims(facts: OverrideFacts): readonly ConditionClaim[] {
   const ready = readyBySpec(facts.specStatus) ?? readyByUse(facts);
   return [
@@ -141,14 +150,14 @@ export function overrideClaims(facts: OverrideFacts): readonly ConditionClaim[] 
   ];
 }
 
-/** The fields of the status beside conditions and generation. */
+/** Returns the fields of the status beside conditions and generation. */
 export function overrideFields(facts: OverrideFacts): TenantOverrideStatus {
   const use = useOf(facts);
   if (use === undefined) return {};
   return { matched: { total: use.applied.length, items: use.applied.slice(0, MOST_ITEMS) } };
 }
 
-/** Undefined until a discovery round has looked at the override. */
+/** Returns where the override applies; undefined until a discovery pass has evaluated it. */
 function useOf({ name, tenants }: OverrideFacts): OverrideUse | undefined {
   return tenants.overrides().find((use) => use.name === name);
 }
@@ -165,7 +174,7 @@ function readyByUse(facts: OverrideFacts): ConditionClaim {
     return { type, status: 'True', reason: 'InForce', message };
   }
   if (use.conflicts.length > 0) {
-    const message = 'Older overrides hold for all tenant clusters that spec.match matches';
+    const message = 'Older overrides apply to all tenant clusters that spec.match matches';
     return { type, status: 'False', reason: 'OlderHolds', message };
   }
   const message = 'In force, and no tenant cluster matches spec.match';
@@ -173,29 +182,33 @@ function readyByUse(facts: OverrideFacts): ConditionClaim {
   return { type, status: 'True', reason: 'NothingMatched', message, brief };
 }
 
-/** Of two overrides that match one tenant cluster equally closely the older holds; both are told. */
+/**
+ * Returns `Conflicting` on both of two overrides that match a tenant cluster equally closely. The
+ * older one applies.
+ */
 function conflictingClaims(facts: OverrideFacts): readonly ConditionClaim[] {
   const [type, status] = ['Conflicting', 'True'] as const;
-  const older = useOf(facts)?.conflicts.map(({ overriddenBy: heldBy }) => heldBy) ?? [];
+  const older = useOf(facts)?.conflicts.map(({ overriddenBy }) => overriddenBy) ?? [];
   if (older.length > 0) {
-    const message = `Some of the same tenant clusters are matched by the older ${quoted(older)}, which holds there`;
+    const message = `Some of the same tenant clusters are matched by the older ${quoted(older)}, which applies there`;
     return [
       { type, status, reason: 'OlderHolds', message, brief: `with the older ${quoted(older)}` },
     ];
   }
   const younger = facts.tenants
     .overrides()
-    .filter(({ conflicts }) => conflicts.some(({ overriddenBy: heldBy }) => heldBy === facts.name))
+    .filter(({ conflicts }) => conflicts.some(({ overriddenBy }) => overriddenBy === facts.name))
     .map(({ name }) => name);
   if (younger.length === 0) return [];
-  const message = `Some of the same tenant clusters are matched by the younger ${quoted(younger)}, which gives way there`;
+  const message = `Some of the same tenant clusters are matched by the younger ${quoted(younger)}, which does not apply there`;
   const brief = `with the younger ${quoted(younger)}`;
   return [{ type, status, reason: 'YoungerGivesWay', message, brief }];
 }
 
 /**
- * Whether billing systems can do anything with `spec.plan`. Only they know their plans, and they are asked
- * when a tenant is provisioned: what they said is told here too, where the plan was written.
+ * Returns `PlanUnusable` if a billing system refuses `spec.plan` or has no price in it. Only
+ * billing systems know their plans, and they answer at provisioning. The user sees the answer where
+ * the plan is written.
  */
 function planClaims(facts: OverrideFacts): readonly ConditionClaim[] {
   const { plan, tenants, delivery } = facts;
@@ -210,7 +223,7 @@ function planClaims(facts: OverrideFacts): readonly ConditionClaim[] {
         reason.includes(name) && clusters.some((cluster) => cluster.tenant === tenant),
     );
     if (parked === undefined) continue;
-    const message = `spec.plan is refused by destination "${destination.name}": tenant "${parked.tenant}": ${parked.reason}; its usage waits there until the plan exists or another is named`;
+    const message = `spec.plan is refused by destination "${destination.name}": tenant "${parked.tenant}": ${parked.reason}; its usage waits there until the plan exists or spec.plan names another one`;
     const brief = `refused by "${destination.name}": ${parked.reason}`;
     return [{ type, status, reason: 'TenantsParked', message, brief }];
   }

@@ -175,7 +175,7 @@ describe('a BillingDestination', () => {
       spec: { type: 'noop', aggregate: '1h' } as const,
       reason: 'InvalidSpec',
       message:
-        'spec.aggregate: removed: "1h"; make windows longer by COLLECTION_INTERVAL where the rate limit is low, and delete this field',
+        'spec.aggregate: removed: "1h"; make windows longer with COLLECTION_INTERVAL if the rate limit is low, and delete this field',
     },
     {
       accident: 'late usage on a next invoice, where there are none',

@@ -7,23 +7,23 @@ import type { FailedTenantApi } from '../tenant-api/tenant-api.ts';
 import type { Gap } from '../metering/windows/gaps.ts';
 
 /*
- * What the controllers see of the engine to report it in status. Every call answers from
- * memory, at once. Times are milliseconds since the epoch.
+ * Views of the engine for the status of custom resources. Every call answers from memory, at once.
+ * Times are milliseconds since the epoch.
  */
 
 /** The delivery engine. */
 export interface DeliveryView {
-  /** Every destination that is being fed, of custom resources and of the environment. */
+  /** Returns every destination with a feeder, of custom resources and of the environment. */
   list(): readonly DestinationProgress[];
 }
 
-/** With what concerns BillingDestinations alone. */
+/** The delivery engine, for BillingDestinations. */
 export interface BillingView extends DeliveryView {
-  /** What waits for a destination, also for one that cannot be fed; undefined where it has no cursor. */
+  /** Returns the events that wait for a destination, usable or not; undefined without a cursor. */
   backlog(name: string): Backlog | undefined;
 }
 
-/** Where delivery to one destination stands, as far as a status shows it. */
+/** The state of delivery to one destination, as a status shows it. */
 export type DestinationProgress = Noticed &
   Omit<
     DestinationStatus,
@@ -41,33 +41,38 @@ export type DestinationProgress = Noticed &
 
 /** Discovery. */
 export interface TenantsView {
-  /** False until one discovery round has succeeded. */
+  /** False until one discovery pass has succeeded. */
   readonly known: () => boolean;
   clusters(): readonly TenantCluster[];
-  /** Bad metadata and ambiguities, one line each. */
+  /** Returns bad metadata and ambiguities, one line each. */
   problems(): readonly string[];
-  /** Where each TenantOverride applies, as of the last round. */
+  /** Returns where each TenantOverride applies, by the last discovery pass. */
   overrides(): readonly OverrideUse[];
 }
 
 /** The collector. */
 export interface WindowsView {
-  /** End of the last closed window; undefined before the first. */
+  /** Returns the end of the last closed window; undefined before the first. */
   lastWindowEnd(): number | undefined;
-  /** Stretches that could not be measured, and are not filled. */
+  /** Returns periods that could not be measured and are not backfilled. */
   gaps(): readonly Gap[];
-  /** Tenant clusters whose own API could not be read (docs/reference/troubleshooting.md#failed-tenant-apis). */
+  /**
+   * Returns tenant clusters with an unreadable API
+   * (docs/reference/troubleshooting.md#failed-tenant-apis).
+   */
   failedTenantApis(): readonly FailedTenantApi[];
-  /** How many tenant clusters nobody gave a kubeconfig for that are not known to need one. */
+  /** Returns the number of tenant clusters without a kubeconfig that are not known to need one. */
   withoutKubeconfig(): number;
-  /** Objects of the last window that nobody can be billed for, those that hold most GPU time first. */
+  /**
+   * Returns objects of the last window without a tenant to bill, those with most GPU time first.
+   */
   unattributed(): {
     readonly items: readonly string[];
     readonly gpuSeconds: number;
     readonly gpuObjects: number;
   };
-  /** What is wrong with the queries to Prometheus. */
+  /** Returns the problems with the queries to Prometheus. */
   prometheus(): PrometheusReport;
-  /** Why the metrics API cannot be read, if that is so. */
+  /** Returns why the metrics API cannot be read; undefined if it can. */
   metricsFailure(): { readonly reason: string; readonly since: number } | undefined;
 }

@@ -170,7 +170,8 @@ test('a process that dies at any await, again and again, loses nothing and bills
       const deadIds = [...aside].map((sequence) => events[sequence - 1]?.id ?? '?');
       expect(deadIds.filter((id) => !id.startsWith('bad-'))).toStrictEqual([]);
 
-      // Mended after so long that ids are forgotten: what was taken without an answer is not billed again.
+      // Mended after so long that ids are forgotten: what was taken without an answer is not billed
+      // again.
       await clock.pass(2 * DAY_MS);
       destination.react = () => 'accept';
       const fixed = createHarness({ clock, ledger, destination });

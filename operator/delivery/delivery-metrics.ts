@@ -5,12 +5,13 @@ export interface DeliveryMetrics {
   delivered(destination: string, events: number): void;
   retried(destination: string, events: number): void;
   rejected(destination: string, events: number): void;
-  /** The destination is no more. */
+  /** Removes the series of a destination that is gone. */
   remove(destination: string): void;
 }
 
 /**
- * The metrics of delivery (docs/explanation/delivery.md#metrics), on an injected registry. `lags` gives what is current.
+ * Creates the metrics of delivery (docs/explanation/delivery.md#metrics) on an injected registry.
+ * `lags` returns the current lag by destination.
  */
 export function createDeliveryMetrics(
   registry: Registry,

@@ -13,15 +13,21 @@ export interface DeliveryOptions {
   readonly tenants: TenantSource;
   readonly catalog: () => Catalog;
   /**
-   * Destinations of custom resources, also of those whose settings cannot be used: they are shown with the
-   * reason, and their cursors stay as they are.
+   * Destinations of custom resources, including those with unusable settings. The status shows an
+   * unusable one with the reason. Its cursor stays as it is.
    */
   readonly existing?: () => readonly ExistingDestination[];
-  /** Cursors of destinations that nobody knows here may be others', and stay as they are; by default they are retired. */
+  /**
+   * True if other processes feed destinations from the same ledger: cursors of unknown destinations
+   * stay as they are. By default they are retired.
+   */
   readonly othersFeed?: boolean;
-  /** Whether the ledger takes events, by default true: what late usage was billed as is noted in records alone where it does not. */
+  /**
+   * Whether the ledger accepts events, by default true. If it does not, only records note how late
+   * usage was billed.
+   */
   readonly mayAppend?: boolean;
-  /** MAX_BACKFILL as it is set now. */
+  /** The current MAX_BACKFILL, milliseconds. */
   readonly maxBackfillMs: () => number;
   readonly clock: Clock;
   /** Numbers in [0, 1). */

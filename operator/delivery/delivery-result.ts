@@ -6,15 +6,15 @@ export interface QueuedEvent {
   readonly sequence: number;
   readonly event: UsageEvent;
   /**
-   * Of one that was set aside: when an attempt to send it began of which nobody knows whether it was taken, milliseconds
-   * since the epoch.
+   * Of an event that was set aside: start of the first attempt whose outcome is unknown,
+   * milliseconds since the epoch.
    */
   readonly unansweredSince?: number;
-  /** An operator wants it sent though nobody can tell whether the destination has it. */
+  /** An operator wants it sent although it is unknown whether the destination has it. */
   readonly forced?: true;
 }
 
-/** The sequence numbers of all that is kept. */
+/** Returns the sequence numbers of all events in the listings. */
 export async function sequencesOf(...listings: readonly AsyncIterable<QueuedEvent>[]) {
   const found = new Set<number>();
   for (const listing of listings) {
@@ -24,9 +24,13 @@ export async function sequencesOf(...listings: readonly AsyncIterable<QueuedEven
 }
 
 /**
- * What became of an event at one destination, once and for all: the destination has it, does not want
- * its metric, or will never accept it; or it waits, in order, for its tenant. A dead letter is `refused` when
- * the destination itself said no to it; one that is `unansweredSince` may have been taken by an attempt that began then.
+ * The final outcome of an event at one destination:
+ *
+ * 1. `delivered`: the destination has it.
+ * 2. `skipped`: the destination does not want its metric.
+ * 3. `dead`: a dead letter. `refused` if the destination itself rejected it. With
+ *    `unansweredSince`, an attempt that began at that time may have been accepted.
+ * 4. `parked`: it waits for its tenant, in order.
  */
 export type DeliveryResult =
   | { readonly kind: 'delivered' }
@@ -39,14 +43,14 @@ export type DeliveryResult =
     }
   | { readonly kind: 'parked'; readonly reason: string };
 
-/** An event with what became of it. */
+/** An event with its outcome. */
 export interface SettledEvent extends QueuedEvent {
   readonly result: DeliveryResult;
 }
 
 /**
- * Why nothing more can be sent now: `retry` is over by itself, after `afterMs` if the other side said
- * so; `hold` needs an operator.
+ * Why nothing more can be sent now. `retry` ends by itself, after `afterMs` if the destination gave
+ * a time. `hold` needs an operator.
  */
 export interface BlockReason {
   readonly kind: 'retry' | 'hold';
@@ -54,7 +58,7 @@ export interface BlockReason {
   readonly afterMs?: number;
 }
 
-/** The graver of two: a hold outranks a retry, a longer wait a shorter one. */
+/** Returns the graver of two reasons: `hold` before `retry`, a longer wait before a shorter one. */
 export function graver(
   a: BlockReason | undefined,
   b: BlockReason | undefined,
@@ -64,7 +68,7 @@ export function graver(
   return (b.afterMs ?? 0) > (a.afterMs ?? 0) ? b : a;
 }
 
-/** The events that have a result, with it. */
+/** Returns the events that have a result, each with its result. */
 export function withResults(
   queued: readonly QueuedEvent[],
   results: ReadonlyMap<number, DeliveryResult>,
@@ -76,7 +80,7 @@ export function withResults(
   });
 }
 
-/** How many of the events have a result of this kind. */
+/** Counts the events that have a result of this kind. */
 export function countResults(
   settled: readonly Pick<SettledEvent, 'result'>[],
   kind: DeliveryResult['kind'],
@@ -84,7 +88,9 @@ export function countResults(
   return settled.filter(({ result }) => result.kind === kind).length;
 }
 
-/** The event of each tenant whose window starts first; usage that is pushed in comes in any order. */
+/**
+ * Returns each tenant's event with the earliest window start. Pushed usage arrives in any order.
+ */
 export function earliestByTenant(queued: readonly QueuedEvent[]): ReadonlyMap<string, UsageEvent> {
   const earliest = new Map<string, UsageEvent>();
   for (const { event } of queued) {
@@ -98,7 +104,10 @@ export function earliestByTenant(queued: readonly QueuedEvent[]): ReadonlyMap<st
 
 const RETRY_LIMITS = { baseMs: 1_000, capMs: 300_000 };
 
-/** How long delivery waits after the n-th failure in a row (n from 1), whole milliseconds: up to 5 minutes. */
+/**
+ * Returns the wait after the n-th failure in a row (n from 1): whole milliseconds, at most 5
+ * minutes.
+ */
 export function retryDelayMs(failures: number, random: () => number): number {
   return Math.round(backoffMs(failures, { ...RETRY_LIMITS, random }));
 }

@@ -13,7 +13,7 @@ import type { BudgetNotice } from '../model/budget-notice.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { errorText } from '../model/error-text.ts';
 import type { Tenant } from '../model/tenant.ts';
-import { queryPublicKeys, queryStatus, queryTenants } from './asking.ts';
+import { queryPublicKeys, queryStatus, queryTenants } from './alert-queries.ts';
 import { createDeliveryMetrics } from './delivery-metrics.ts';
 import type { DeliveryOptions } from './delivery-options.ts';
 import type { QueuedEvent } from './delivery-result.ts';
@@ -22,7 +22,7 @@ import type { DestinationStatus } from './destination-status.ts';
 import type { Feeder } from './feeder/feeder.ts';
 import { MAX_SHOWN } from './feeder/feeder-status.ts';
 import { reservePosition } from './feeder/start-position.ts';
-import { type NoticeOutcome, Notifying } from './notifying.ts';
+import { type NoticeOutcome, Notifier } from './notifier.ts';
 import type { CorrectionPrediction } from './operations/correction-prediction.ts';
 import type {
   DeadLetterPage,
@@ -44,22 +44,22 @@ export interface UnknownDestination {
   readonly kind: 'unknown-destination';
 }
 
-/** It has not started, or its settings cannot be used; the reason is fit for an answer. */
+/** A destination that has not started, or has unusable settings. The reason contains no secrets. */
 export interface UnusableDestination {
   readonly kind: 'unusable';
   readonly reason: string;
 }
 
 /**
- * The delivery engine: one feeder for each destination, each with its own cursor, so that what blocks
- * one never delays another (docs/explanation/delivery.md#what-becomes-of-an-event). What is public is bound to it, so that views
- * can take the operations over one by one.
+ * The delivery engine: one feeder for each destination, each with its own cursor. A blocked
+ * destination never delays another one (docs/explanation/delivery.md#what-becomes-of-an-event).
+ * Public members are bound, so that views can take single operations.
  */
 export class Delivery {
   readonly #options: DeliveryOptions;
   readonly #feeders: RunningFeeders;
   readonly #directory: DestinationDirectory;
-  readonly #notifying: Notifying;
+  readonly #notifier: Notifier;
   readonly #reported: ReportedRefusals;
   #wanted: readonly DestinationSettings[] = [];
   #running = false;
@@ -67,7 +67,7 @@ export class Delivery {
 
   constructor(options: DeliveryOptions) {
     this.#options = options;
-    this.#notifying = new Notifying(options);
+    this.#notifier = new Notifier(options);
     this.#reported = new ReportedRefusals(options);
     const metrics = createDeliveryMetrics(options.registry, () => {
       const lags = this.statuses().map(
@@ -84,29 +84,29 @@ export class Delivery {
   }
 
   /**
-   * The destinations that there should be from now on: new ones start, changed ones restart, the
-   * cursors of those that are gone are retired. The first call must name all there are, custom
-   * resources included. Nothing is sent before {@link Delivery.run}.
+   * Sets the wanted destinations: new ones start, changed ones restart, and cursors of removed ones
+   * are retired. The first call must name all destinations, custom resources included. Nothing is
+   * sent before {@link Delivery.run}.
    */
   readonly apply = (destinations: readonly DestinationSettings[]): Promise<void> => {
     this.#wanted = destinations;
-    return this.#inSlice(() => this.#applyWanted());
+    return this.#inOrder(() => this.#applyWanted());
   };
 
   /**
-   * Commits the cursors of destinations that cannot be fed and have none: from then on the ledger keeps what they are to get.
-   * The running engine does it with every change as well.
+   * Commits cursors for destinations that cannot be fed and have none. From then on the ledger
+   * retains their events. The running engine does the same with every change.
    */
   readonly reserve = async (): Promise<WriteOutcome> =>
-    (await this.#inSlice(() => this.#reserve())) ??
+    (await this.#inOrder(() => this.#reserve())) ??
     ledgerFailure('retryable', 'delivery: cursors cannot be committed: see the log');
 
-  /** Delivers until the signal is aborted, then ends in good order. */
+  /** Delivers until the signal is aborted, then stops as {@link Delivery.close} does. */
   readonly run = async (signal: AbortSignal): Promise<void> => {
     if (signal.aborted) return;
     this.#running = true;
-    await this.#inSlice(() => this.#applyWanted());
-    await this.#inSlice(() => this.#reported.load());
+    await this.#inOrder(() => this.#applyWanted());
+    await this.#inOrder(() => this.#reported.load());
     await new Promise<void>((resolve) => {
       signal.addEventListener('abort', () => resolve(), { once: true });
       if (signal.aborted) resolve();
@@ -114,9 +114,9 @@ export class Delivery {
     await this.close();
   };
 
-  /** Ends all feeders after their batch under way, within ten seconds. */
+  /** Stops all feeders after their current batch, within ten seconds. */
   readonly close = (): Promise<void> =>
-    this.#inSlice(async () => {
+    this.#inOrder(async () => {
       this.#running = false;
       await this.#feeders.stopAll();
     });
@@ -124,7 +124,7 @@ export class Delivery {
   readonly status = (name: string): DestinationStatus | undefined =>
     this.statuses().find((status) => status.name === name);
 
-  /** Every destination that is fed, and every custom resource that cannot be, with the reason. */
+  /** Returns the status of every destination that is fed, and of every unusable custom resource. */
   readonly statuses = (): readonly DestinationStatus[] =>
     this.#directory.statuses().map((status) => {
       const all = [...status.lateRefusals, ...this.#reported.of(status.type)];
@@ -132,34 +132,34 @@ export class Delivery {
       return { ...status, lateRefusals: newest };
     });
 
-  /** Durably asks every destination to offboard a tenant once its last event is through. */
+  /** Durably requests that every destination offboards a tenant after its last event. */
   readonly offboard = async (tenant: Tenant): Promise<WriteOutcome> => {
-    // Whoever is not told now is not told again.
-    const told = this.#directory.all().map((feeder) => feeder.offboard(tenant));
-    const outcomes = await Promise.all(told);
+    // A destination that does not receive the request now never receives it.
+    const requests = this.#directory.all().map((feeder) => feeder.offboard(tenant));
+    const outcomes = await Promise.all(requests);
     return outcomes.find(({ kind }) => kind === 'failed') ?? { kind: 'written' };
   };
 
   /**
-   * Tells destinations of a threshold, those that are `told` already excepted. Nobody has it before the destinations
-   * are known, and one that is suspended waits.
+   * Notifies destinations of a threshold, except those in `notified`. Before the destinations are
+   * known nobody is notified. A suspended destination waits.
    */
   readonly notify = async (
     notice: BudgetNotice,
-    told: ReadonlySet<string>,
+    notified: ReadonlySet<string>,
   ): Promise<NoticeOutcome> => {
     if (!this.#running) return { notified: [], waiting: ['destinations have not started'] };
     const isSuspended = (name: string): boolean =>
       this.#wanted.find((one) => one.name === name)?.suspend === true;
-    const listening = this.#askable().filter(({ notices }) => notices !== undefined);
-    const asleep = listening.filter(({ name }) => isSuspended(name) && !told.has(name));
+    const listening = this.#queryable().filter(({ notices }) => notices !== undefined);
+    const asleep = listening.filter(({ name }) => isSuspended(name) && !notified.has(name));
     const awake = listening.filter((destination) => !asleep.includes(destination));
-    const outcome = await this.#notifying.notify(awake, notice, told);
+    const outcome = await this.#notifier.notify(awake, notice, notified);
     const waiting = asleep.map(({ name }) => `${name}: it is suspended`);
     return { ...outcome, waiting: [...outcome.waiting, ...waiting] };
   };
 
-  /** Undefined when there is no such destination. */
+  /** Returns a page of dead letters; undefined if the destination does not exist. */
   readonly deadLetters = async (
     name: string,
     after: number,
@@ -187,7 +187,9 @@ export class Delivery {
   ): Promise<MoveOutcome | UnknownDestination> =>
     this.#with(name, ({ operations }) => operations.moveCursor(sequence, force));
 
-  /** The ledger's sums against what the destination acknowledged, and against what it says it has. */
+  /**
+   * Compares the ledger's sums with what the destination acknowledged, and with what it reports.
+   */
   readonly reconcile = (
     name: string,
     query: ReconcileQuery,
@@ -195,7 +197,7 @@ export class Delivery {
   ): Promise<ReconcileOutcome | UnknownDestination> =>
     this.#with(name, (feeder) => feeder.reconcile(query, signal));
 
-  /** Holds price books against the prices that a destination has; nothing is changed there. */
+  /** Compares price books with a destination's prices. Changes nothing at the destination. */
   readonly comparePrices = async (
     name: string,
     question: PriceQuestion,
@@ -207,8 +209,8 @@ export class Delivery {
   };
 
   /**
-   * Adds up what a destination was given and holds the invoices of some tenants against it; the status
-   * tells what came of it. Nothing where it makes no invoices.
+   * Adds up what a destination received and compares the invoices of some tenants with it. The
+   * status shows the result. Does nothing at a destination that makes no invoices.
    */
   readonly checkInvoices = async (
     name: string,
@@ -217,29 +219,38 @@ export class Delivery {
   ): Promise<LedgerFailure | undefined> =>
     this.#feeders.get(name)?.feeder.invoices?.poll(tenants, signal);
 
-  /** What would become of a correction of an event there; undefined when there is no such destination. */
+  /**
+   * Predicts the outcome of a correction of an event at a destination. Undefined if the destination
+   * does not exist.
+   */
   readonly predictCorrection = async (
     name: string,
     stored: QueuedEvent,
   ): Promise<CorrectionPrediction | undefined> =>
-    this.#directory.find(name)?.correctionOutlook(stored);
+    this.#directory.find(name)?.predictCorrection(stored);
 
-  /** Which tenants a customer of a billing system is, as any destination is told by it. */
+  /**
+   * Returns the tenants behind a customer of a billing system, from the first destination that
+   * knows.
+   */
   readonly tenantsOf = (
     system: DestinationType,
     customer: string,
     signal: AbortSignal,
-  ): Promise<CustomerAnswer> => queryTenants(this.#askable(), system, customer, signal);
+  ): Promise<CustomerAnswer> => queryTenants(this.#queryable(), system, customer, signal);
 
-  /** The public keys with which a billing system signs, of all its destinations; asked anew each time. */
+  /**
+   * Fetches the public keys of a billing system's signatures, from all destinations of its type.
+   */
   readonly publicKeysOf = (
     system: DestinationType,
     signal: AbortSignal,
-  ): Promise<PublicKeysOutcome> => queryPublicKeys(this.#askable(), system, signal);
+  ): Promise<PublicKeysOutcome> => queryPublicKeys(this.#queryable(), system, signal);
 
   /**
-   * Durably takes in a billing system's report of usage that it took and does not bill, with `more` in the same write.
-   * The destinations of its type show it for seven days (condition `LateRefusals`).
+   * Durably stores a billing system's report of usage that it accepted and does not bill. Writes
+   * `more` in the same transaction. Destinations of this type show it for seven days (condition
+   * `LateRefusals`).
    */
   readonly report = (
     system: DestinationType,
@@ -247,8 +258,9 @@ export class Delivery {
     more: readonly RecordChange[],
   ): Promise<WriteOutcome> => this.#reported.add(system, refusals, more);
 
-  /** How customers stand, as every destination of the given types says it. */
-  readonly currentAlerts: QueryCurrentAlerts = (...asked) => queryStatus(this.#askable(), ...asked);
+  /** Returns the current alerts of customers, from every destination of the given types. */
+  readonly currentAlerts: QueryCurrentAlerts = (...query) =>
+    queryStatus(this.#queryable(), ...query);
 
   #compared(name: string): ComparedDestination | UnknownDestination | UnusableDestination {
     const found = this.#directory.find(name);
@@ -262,8 +274,8 @@ export class Delivery {
     return { destination, filter, catalog: this.#options.catalog().metrics };
   }
 
-  /** One change at a time; one that throws gives undefined and does not stop those after it. */
-  #inSlice<T>(action: () => Promise<T>): Promise<T | undefined> {
+  /** Runs one change at a time. Returns undefined if it throws; later changes still run. */
+  #inOrder<T>(action: () => Promise<T>): Promise<T | undefined> {
     const done = this.#changes.then(action).catch((error: unknown) => {
       this.#options.logger.error(`[delivery] ${errorText(error)}`);
       return undefined;
@@ -280,7 +292,7 @@ export class Delivery {
     await this.#reserve();
   }
 
-  /** Also for a destination of the environment that cannot be used: its feeder finds no place. */
+  /** Commits missing cursors, including those of unusable destinations of the environment. */
   async #reserve(): Promise<WriteOutcome> {
     const { ledger, clock, logger } = this.#options;
     if (!this.#running) return { kind: 'written' };
@@ -297,8 +309,8 @@ export class Delivery {
     return failures[0] ?? { kind: 'written' };
   }
 
-  /** The destinations that can be asked for something. */
-  #askable(): readonly Destination[] {
+  /** The destinations that accept queries and notices. */
+  #queryable(): readonly Destination[] {
     return this.#feeders.list().flatMap(({ destination }) => destination ?? []);
   }
 

@@ -8,11 +8,11 @@ import type { RunningFeeders } from './running-feeders.ts';
 interface DestinationDirectoryOptions
   extends Pick<DeliveryOptions, 'ledger' | 'existing' | 'clock'> {
   readonly feeders: Pick<RunningFeeders, 'get' | 'has' | 'list'>;
-  /** Those that are to be fed. */
+  /** The settings of destinations that are to be fed. */
   readonly wanted: () => readonly DestinationSettings[];
 }
 
-/** Who stands for each destination: its feeder, or what is in its place where it cannot start. */
+/** Finds the feeder of each destination, or a stand-in if the destination cannot start. */
 export class DestinationDirectory {
   readonly #options: DestinationDirectoryOptions;
 
@@ -36,20 +36,20 @@ export class DestinationDirectory {
       if (problem === undefined) return status;
       return { ...status, ready: false, problem: { ...problem, inForce: true } };
     });
-    const others = this.#fedByNobody().flatMap((one) => this.#standIn(one)?.status() ?? []);
+    const others = this.#withoutFeeder().flatMap((one) => this.#standIn(one)?.status() ?? []);
     return [...fed, ...others];
   }
 
-  /** All that a tenant that leaves is told to: those that have not started remember it, too. */
+  /** Everything that takes offboard requests. Destinations that have not started store them too. */
   all(): readonly Pick<Feeder, 'offboard'>[] {
     const { feeders } = this.#options;
-    const waiting = this.#fedByNobody().map((one) =>
+    const waiting = this.#withoutFeeder().map((one) =>
       createStandIn(one, one.problem?.message ?? 'not started yet', this.#options),
     );
     return [...feeders.list().map(({ feeder }) => feeder), ...waiting];
   }
 
-  /** Custom resources that no settings are in force for, and whose cursors this process creates. */
+  /** Custom resources without settings in force, whose cursors this process creates. */
   unfed(): readonly Pick<DestinationSettings, 'name' | 'type' | 'startFrom'>[] {
     const wanted = new Set(this.#options.wanted().map(({ name }) => name));
     return this.#existing().flatMap(({ name, type, startFrom }) =>
@@ -61,12 +61,12 @@ export class DestinationDirectory {
     return this.#options.existing?.() ?? [];
   }
 
-  #fedByNobody(): readonly ExistingDestination[] {
+  #withoutFeeder(): readonly ExistingDestination[] {
     const { feeders } = this.#options;
     return this.#existing().filter(({ name }) => !feeders.has(name));
   }
 
-  /** In place of a destination that cannot start; undefined while nobody knows of a reason. */
+  /** Returns a stand-in for a destination that cannot start; undefined while no reason is known. */
   #standIn(destination: ExistingDestination): StandIn | undefined {
     const { problem } = destination;
     if (problem === undefined) return undefined;

@@ -1,6 +1,6 @@
 import { Gauge, type Registry } from 'prom-client';
 
-/** A gauge by `destination`; `current` gives what there is when metrics are scraped. */
+/** Registers a gauge with the label `destination`. Each scrape calls `current`. */
 export function destinationGauge<T>(
   registry: Registry,
   { name, help }: { readonly name: string; readonly help: string },

@@ -8,7 +8,10 @@ import type { ParkedTenant } from './lanes/parked-tenants.ts';
 import type { PlanChangeStatus } from './lanes/plan-changes.ts';
 import type { InvoiceReport } from './operations/invoice-report.ts';
 
-/** Where delivery to one destination stands. Times are milliseconds since the epoch. No secrets. */
+/**
+ * The state of delivery to one destination, without secrets. Times are milliseconds since the
+ * epoch.
+ */
 export interface DestinationStatus {
   readonly name: string;
   readonly type: string;
@@ -19,9 +22,9 @@ export interface DestinationStatus {
   readonly bootstrapped: boolean;
   /** The last attempt was accepted, or none was needed yet. */
   readonly delivering: boolean;
-  /** Why nothing is sent until an operator acts, if that is so. */
+  /** Why nothing is sent until an operator acts. Absent if nothing needs an operator. */
   readonly blocked?: string;
-  /** What keeps the newest spec of its custom resource from being in force, if anything does. */
+  /** Why the newest spec of its custom resource is not in force. Absent if it is. */
   readonly problem?: DestinationProblem;
   /** Every event up to here is delivered, or set aside for a stated reason. */
   readonly cursor: number;
@@ -29,7 +32,7 @@ export interface DestinationStatus {
   readonly cursorWindowEnd?: string;
   readonly lagEvents: number;
   readonly lagSeconds: number;
-  /** Absent where it has no cursor. */
+  /** Absent if it has no cursor. */
   readonly backlog?: Backlog;
   /** Since the start of the process. */
   readonly delivered: number;
@@ -38,66 +41,72 @@ export interface DestinationStatus {
   readonly deadLetters: number;
   /** Events that wait for their tenant, or for the change of its plan. */
   readonly parked: number;
-  /** Those that cannot be served at the moment. */
+  /** The tenants that cannot be served at the moment. */
   readonly parkedTenants: readonly ParkedTenant[];
-  /** Tenants that are to be offboarded once their last event is through. */
+  /** Number of tenants that are offboarded after their last event. */
   readonly offboarding: number;
-  /** Changes of plan that are still to be made, the first twenty. */
+  /** Pending changes of plan, the first twenty. */
   readonly planChanges: readonly PlanChangeStatus[];
-  /** Codes that its `metrics` name and the catalogue lacks. */
+  /** Codes in its `metrics` that are not in the catalogue. */
   readonly unknownMetrics: readonly string[];
-  /** Kinds of usage that came and that nobody has priced there, the first twenty. */
+  /** Kinds of delivered usage without a price at the destination, the first twenty. */
   readonly unpriced: readonly UnpricedUsage[];
-  /** Usage that the destination took and refused later, the newest twenty. */
+  /** Usage that the destination accepted and refused later, the newest twenty. */
   readonly lateRefusals: readonly LateRefusal[];
-  /** How its invoices compare with what it was given; absent before the first look. */
+  /** Compares its invoices with the delivered usage. Absent before the first comparison. */
   readonly invoices?: InvoiceReport;
-  /** Events a second that it takes at the most, as far as is known. */
+  /** Most events a second that it accepts. Absent if unknown. */
   readonly eventsPerSecond?: number;
   readonly consecutiveFailures: number;
   readonly lastSuccessAt?: number;
-  /** Gone once delivery succeeds. */
+  /** Absent after delivery succeeds again. */
   readonly lastError?: string;
   readonly lastErrorAt?: number;
 }
 
-/** What waits in the ledger for a destination. */
+/** The events in the ledger that wait for a destination. */
 export interface Backlog {
-  /** End of the window before the first that waits, RFC 3339; absent where that one is not known. */
+  /** End of the window of the event at the cursor, RFC 3339. Absent if unknown. */
   readonly windowEnd?: string;
-  /** About what the ledger keeps for it. */
+  /** Approximate size of the waiting events in the ledger. */
   readonly bytes: number;
-  /** Until the volume is full, where nothing of it is sent; absent where that is not known, as in a database. */
+  /**
+   * Milliseconds until the volume is full if nothing is sent. Absent if unknown, for example in a
+   * database.
+   */
   readonly fullInMs?: number;
 }
 
 /** Why the newest spec of a destination cannot be used. */
 export interface DestinationProblem {
-  /** As the condition `Ready` has it: `SecretNotFound`. */
+  /** The reason of the condition `Ready`, for example `SecretNotFound`. */
   readonly reason: string;
   /** Without secrets. */
   readonly message: string;
-  /** Whether the last good settings go on; otherwise nothing is sent. */
+  /** Whether the last valid settings stay in force. Otherwise nothing is sent. */
   readonly inForce: boolean;
 }
 
-/** A destination that there is, whether or not its settings can be used. */
+/** A destination that exists, with usable settings or not. */
 export interface ExistingDestination {
   readonly name: string;
   readonly type: string;
   readonly suspend: boolean;
-  /** Where its cursor begins; absent where this process does not create it: the resource is being deleted, or another process does. */
+  /**
+   * Where its cursor begins. Absent if this process does not create the cursor: the resource is
+   * being deleted, or another process creates it.
+   */
   readonly startFrom?: DestinationSettings['startFrom'];
-  /** Absent when its newest spec is in force, or has not been looked at yet. */
+  /** Absent if its newest spec is in force, or was not evaluated yet. */
   readonly problem?: Omit<DestinationProblem, 'inForce'>;
 }
 
-/** What the cursor alone says of a destination. */
+/** The fields of a status that depend on the cursor alone. */
 export type CursorField = 'cursor' | 'cursorWindowEnd' | 'lagEvents' | 'lagSeconds' | 'backlog';
 
 /**
- * Where a destination's cursor stands and how far it is behind. `oldestWindowEnd` is the end of the
- * window of the oldest event that it is still to get, where that is known.
+ * Returns a destination's cursor and its lag. `oldestWindowEnd` is the window end of the oldest
+ * undelivered event, RFC 3339, if known.
  */
 export function cursorStatus(
   {

@@ -10,8 +10,8 @@ const NOT_LEADING: FailedStep = {
 };
 
 /**
- * Destinations whose calls with an effect are retried later while `mayAct` is false: a process that was frozen learns
- * by it that another one may deliver by now.
+ * Wraps destinations so that calls with side effects return `retry` while `mayAct` is false. A
+ * process that was frozen may have lost the Lease, and another one may deliver.
  */
 export function fencedDestinations(
   create: CreateDestination,

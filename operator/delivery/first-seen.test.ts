@@ -17,7 +17,10 @@ const USABLE: ExistingDestination = {
 const UNUSABLE: ExistingDestination = { ...USABLE, problem: PROBLEM };
 const EVENTS = eventsOf(['a'], 8);
 
-/** A running engine whose ledger has two events, and the custom resources that a test says there are. */
+/**
+ * A running engine whose ledger has two events, and the custom resources that a test says there
+ * are.
+ */
 async function world(
   existing: ExistingDestination[],
   ledger: Ledger = createMemoryLedger(),
@@ -88,7 +91,8 @@ describe('a destination that cannot be used when it is declared', () => {
       clock,
     );
     await record(2, 8);
-    // Eight events in a day: the volume holds nine and a half days of them, and one has waited for a day.
+    // Eight events in a day: the volume holds nine and a half days of them, and one has waited for
+    // a day.
     expect(engine.delivery.status('lago')).toMatchObject({
       lagEvents: 8,
       lagSeconds: 86_400,

@@ -90,7 +90,7 @@ test('Lago: usage that arrives when the month is invoiced already is told', asyn
       {
         metric: METRIC,
         difference: '-4',
-        cause: 'the usage came after its invoice was final',
+        cause: 'the usage arrived after its invoice was final',
       },
     ],
   });
@@ -119,7 +119,7 @@ test('Stripe: a month that is invoiced as it was delivered is no mismatch', asyn
   expect(one.stripe.account().invoices.some(({ isFinal }) => isFinal)).toBe(true);
 });
 
-test('Stripe: usage that nobody has priced by the time of its invoice is told', async () => {
+test('Stripe: usage without a price at the time of its invoice is reported', async () => {
   const one = await withStripe();
   one.turnTo('01-05T00:02');
   await one.use('01-05T00:00', '10');
@@ -135,7 +135,7 @@ test('Stripe: usage that nobody has priced by the time of its invoice is told', 
       {
         metric: GPU,
         difference: '-3',
-        cause: 'nobody has priced it in plan "tenant-standard"',
+        cause: 'plan "tenant-standard" has no price for it',
       },
     ],
   });
@@ -209,7 +209,7 @@ test('where late usage is billed apart, that is what force is said to do', async
   await one.report();
   expect(await one.delivery().moveCursor('bills', 0)).toMatchObject({
     kind: 'wants-force',
-    reason: expect.stringMatching(/are final: late is "next": it is billed by lines of its own$/),
+    reason: expect.stringMatching(/are final: late is "next": it is billed on separate lines$/),
   });
 });
 
@@ -299,7 +299,7 @@ test.each(Object.entries(UNCOVERED))(
           metric: METRIC,
           difference: '-12',
           cause: expect.stringMatching(
-            /^no invoice covers usage before 2027-01-|^nobody has priced it in plan/,
+            /^no invoice covers usage before 2027-01-|^plan ".*" has no price for it/,
           ),
         },
       ],

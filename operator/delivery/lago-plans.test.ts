@@ -27,7 +27,9 @@ interface Year {
   readonly taken: () => number;
 }
 
-/** Tenant acme on plan `a` since 1 January: a unit costs 2 there, 3 on `b`. Base fees are in cents. */
+/**
+ * Tenant acme on plan `a` since 1 January: a unit costs 2 there, 3 on `b`. Base fees are in cents.
+ */
 async function year(fees: readonly [a: number, b: number]): Promise<Year> {
   const start = time('01T00');
   const clock = createMonthClock(start);

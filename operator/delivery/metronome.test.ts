@@ -109,7 +109,7 @@ describe('invoices are held against what was delivered', () => {
       difference: '-4',
       amount: { value: -8, currency: 'USD' },
       until: on('02-01T00:00'),
-      cause: 'the usage came after its invoice was final',
+      cause: 'the usage arrived after its invoice was final',
     };
     expect(await one.report()).toMatchObject({ differing: 1, examples: [expected] });
     // What is known outlives the process, and the events.
@@ -128,7 +128,7 @@ describe('invoices are held against what was delivered', () => {
     await one.use('01-25T00:00', '0.5');
     expect(await one.report()).toMatchObject({
       differing: 1,
-      examples: [{ difference: '-0.5', cause: 'the usage came after its invoice was final' }],
+      examples: [{ difference: '-0.5', cause: 'the usage arrived after its invoice was final' }],
     });
   });
 
@@ -244,7 +244,7 @@ test('a mismatch is a metric and a line in the log, once', async () => {
     'meterfeed_destination_invoice_mismatches{destination="bills"} 1',
   );
   expect(logger.lines).toEqual([
-    `warn [bills] 1 sums on invoices differ from what was delivered, such as ${METRIC} of acme by -4: the usage came after its invoice was final`,
+    `warn [bills] 1 sums on invoices differ from what was delivered, such as ${METRIC} of acme by -4: the usage arrived after its invoice was final`,
   ]);
   stopping.abort();
   await running;

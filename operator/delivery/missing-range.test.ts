@@ -3,7 +3,10 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { createHarness, eventsOf } from './testing/harness.ts';
 
-/** A ledger whose events up to `last` are lost: their numbers are given, and nothing comes after them yet. */
+/**
+ * A ledger whose events up to `last` are lost: their numbers are given, and nothing comes after
+ * them yet.
+ */
 function withLostEvents(inner: Ledger, last: number): Ledger {
   return {
     ...inner,

@@ -2,14 +2,19 @@ import type { DriftReport } from './operations/drift-watch.ts';
 import type { PriceReport } from './operations/price-watch.ts';
 import type { Rate } from './operations/rate-watch.ts';
 
-/** What is known of a destination beside delivery itself: only what is known, or wrong. */
+/**
+ * Results of the periodic checks of a destination. A field is absent while it has nothing to show.
+ */
 export interface Noticed {
-  /** How yesterday compared there; absent before the first comparison. */
+  /** Comparison of yesterday's sums. Absent before the first comparison. */
   readonly drift?: DriftReport;
-  /** How its prices compare with the price books; absent before the first comparison, and where none concerns it. */
+  /**
+   * Comparison of its prices with the price books. Absent before the first, or if no book concerns
+   * it.
+   */
   readonly prices?: PriceReport;
-  /** How much of what it takes is in use; absent where it names no limit. */
+  /** Share of its rate limit in use. Absent if it has no limit. */
   readonly rate?: Rate;
-  /** It takes fewer events a second than come. */
+  /** Present if it accepts fewer events a second than arrive. */
   readonly tooSlow?: Rate;
 }

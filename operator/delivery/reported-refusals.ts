@@ -4,12 +4,13 @@ import type { DestinationType } from '../model/destination-type.ts';
 import type { DeliveryOptions } from './delivery-options.ts';
 
 const PREFIX = 'reported/';
-/** A report of a Friday evening is still there on Monday. */
+/** Seven days: a report of a Friday evening is still visible on Monday. */
 const SHOWN_MS = 7 * 86_400_000;
 
 /**
- * What billing systems report by webhook of usage that they took and do not bill: one entry for each type of billing
- * system and reason, in memory as it is in the ledger. A webhook comes once, so that nothing but the ledger knows of it.
+ * Usage that billing systems accepted and do not bill, as they report it by webhook. There is one
+ * entry for each type of billing system and reason, in memory and in the ledger. A webhook arrives
+ * once, so only the ledger remembers it.
  */
 export class ReportedRefusals {
   readonly #options: Pick<DeliveryOptions, 'ledger' | 'clock' | 'logger'>;
@@ -19,22 +20,22 @@ export class ReportedRefusals {
     this.#options = options;
   }
 
-  /** Reads what is in the ledger. Throws when the ledger cannot be read. */
+  /** Reads the reports from the ledger. Throws if the ledger cannot be read. */
   async load(): Promise<void> {
     for await (const [key, value] of this.#options.ledger.records(PREFIX)) {
       this.#byType.set(key.slice(PREFIX.length), JSON.parse(value) as readonly LateRefusal[]);
     }
   }
 
-  /** Those of the last seven days. */
+  /** The reports of the last seven days. */
   of(type: DestinationType): readonly LateRefusal[] {
     const since = this.#options.clock.now() - SHOWN_MS;
     return (this.#byType.get(type) ?? []).filter(({ at }) => at > since);
   }
 
   /**
-   * Durably adds a report, with `more` in the same write. Events of one reason are added up. Throws when the ledger cannot
-   * be read.
+   * Durably adds a report and adds up the events of one reason. Writes `more` in the same
+   * transaction. Throws if the ledger cannot be read.
    */
   async add(
     type: DestinationType,

@@ -6,14 +6,17 @@ import type { DeliveryMetrics } from './delivery-metrics.ts';
 import { DestinationFeeder, type Feeder } from './feeder/feeder.ts';
 import { createInvalidDestinationFeeder } from './feeder/invalid-destination.ts';
 
-/** A feeder that runs. */
+/** A started feeder. */
 export interface RunningFeeder {
   readonly feeder: Feeder;
-  /** What it sends to; undefined where it cannot be used. */
+  /** Undefined if the settings are unusable. */
   readonly destination: Destination | undefined;
 }
 
-/** The feeders by destination: each runs as long as it is wanted as it is. One call at a time. */
+/**
+ * The feeders by destination. Each runs while its settings are wanted unchanged. One call at a
+ * time.
+ */
 export class RunningFeeders {
   readonly #options: DeliveryOptions;
   readonly #metrics: DeliveryMetrics;
@@ -36,7 +39,7 @@ export class RunningFeeders {
     return [...this.#running.values()];
   }
 
-  /** Ends those that are not wanted as they are, begins those that are missing, and wakes the others. */
+  /** Stops feeders with removed or changed settings, starts missing ones, and wakes the others. */
   async settle(wanted: ReadonlyMap<string, DestinationSettings>): Promise<void> {
     const stale = [...this.#running].flatMap(([name, { feeder }]) => {
       const settings = wanted.get(name);

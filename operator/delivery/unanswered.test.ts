@@ -91,13 +91,13 @@ describe('a dead letter whose earlier attempt had no answer', () => {
     expect(await harness.delivery.replay('fake', undefined)).toStrictEqual({
       kind: 'wants-force',
       reason:
-        '1 event of which an earlier attempt had no answer, the first on 2026-11-21T09:05:00Z: the destination may have taken them, and remembers ids for 24 hours: what it has taken is billed twice',
+        '1 event with an unanswered earlier attempt, the first on 2026-11-21T09:05:00Z: the destination may have accepted them, and remembers ids for 24 hours: events that it has accepted are billed twice',
     });
     expect(destination.calls).toHaveLength(calls);
     expect(await letters(harness)).toHaveLength(1);
     expect(await harness.delivery.replay('fake', undefined, true)).toMatchObject({
       replayed: 1,
-      forced: expect.stringContaining('1 event of which an earlier attempt had no answer'),
+      forced: expect.stringContaining('1 event with an unanswered earlier attempt'),
     });
     expect(destination.billedTwice).toStrictEqual(['a-0']);
     expect(await letters(harness)).toStrictEqual([]);
@@ -134,7 +134,7 @@ describe('a dead letter whose earlier attempt had no answer', () => {
     expect(await harness.delivery.replay('fake', ['a-0'])).toMatchObject({ stillRejected: 1 });
     expect(await letters(harness)).toMatchObject([
       {
-        reason: 'no telling: replay it by force to have it sent all the same',
+        reason: 'no telling: replay it by force to send it anyway',
         unansweredSince: FIRST_ATTEMPT,
       },
     ]);
@@ -255,7 +255,7 @@ test('a receiver that took an event, said nothing, and refused the repeat is not
   await vi.waitFor(() => expect(later.delivery.status('webhook')?.deadLetters).toBe(1), 20_000);
   expect(await later.delivery.replay('webhook', undefined)).toMatchObject({
     kind: 'wants-force',
-    reason: expect.stringContaining('need not remember ids longer than 24 hours'),
+    reason: expect.stringContaining('may forget ids after 24 hours'),
   });
   expect(taken).toHaveLength(1);
   expect(await later.delivery.replay('webhook', undefined, true)).toMatchObject({

@@ -205,7 +205,11 @@ describe('reconciliation', () => {
       note: expect.stringContaining('every event is kept: 2026-11-22T00:00:00Z'),
       results: [
         { destination: 'billing_c', ok: true, rows: [{ tenant: 'a' }, {}, { tenant: 'b' }] },
-        { destination: 'hook', ok: false, error: expect.stringContaining('cannot be asked') },
+        {
+          destination: 'hook',
+          ok: false,
+          error: expect.stringContaining('does not report its sums'),
+        },
       ],
     });
     expect(text).toContain('"expected":12345.678901235,"recorded":12345.678901235,"difference":0');

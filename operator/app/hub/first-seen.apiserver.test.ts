@@ -77,7 +77,7 @@ test('a destination of a hub is not sent what any stream had recorded before its
       'bdest/late',
       '--output=jsonpath={.status.conditions[?(@.type=="Stalled")].message}',
     ]);
-  await expect.poll(stalled, WITHIN).toMatch(/once it can be used it sends windows from 20\S+Z on/);
+  await expect.poll(stalled, WITHIN).toMatch(/once it is usable it sends windows from 20\S+Z on/);
 
   await cluster.kubectl(['delete', '--timeout=30s', 'bdest/never']);
   await expect

@@ -44,7 +44,9 @@ export interface RigOptions {
   readonly records?: PriceRecords;
 }
 
-/** Starts the controllers with short intervals, and resolves when they have looked at everything. */
+/**
+ * Starts the controllers with short intervals, and resolves when they have looked at everything.
+ */
 export async function startControllers(options: RigOptions): Promise<ControllersRig> {
   const environment = settingsFrom(options.environment ?? {});
   const settings = createSettingsStore(environment);

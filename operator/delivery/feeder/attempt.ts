@@ -6,15 +6,17 @@ import {
 } from '../delivery-result.ts';
 import type { InFlight } from '../records/in-flight.ts';
 
-/** What an attempt to send has made of an event so far. */
+/** The state of one event within an attempt to send. */
 export type EventState =
-  /** Nothing keeps it from being sent. */
+  /** It can be sent. */
   | { readonly kind: 'ready' }
-  /** A correction whose corrected event is under way itself: not sent, but its tenant is admitted. */
+  /**
+   * A correction whose corrected event has no final outcome: not sent, but its tenant is admitted.
+   */
   | { readonly kind: 'deferred' }
-  /** Not in this attempt. */
+  /** It is not sent in this attempt. */
   | { readonly kind: 'waiting' }
-  /** Once and for all. */
+  /** Its result is final. */
   | { readonly kind: 'settled'; readonly result: DeliveryResult };
 
 const READY: EventState = { kind: 'ready' };
@@ -29,7 +31,7 @@ interface Tried {
 /** The events of one attempt to send, in their order, each with its state. */
 export class Attempt {
   readonly #tried: Map<number, Tried>;
-  /** When an attempt before began of which nobody knows whether it was taken, by sequence number. */
+  /** Start of the first earlier attempt with an unknown outcome, by sequence number. */
   readonly #earlier = new Map<number, number>();
   #blocked: BlockReason | undefined;
   #isOver = false;
@@ -42,7 +44,7 @@ export class Attempt {
     }
   }
 
-  /** The gravest reason why not everything could go. */
+  /** The gravest reason why some events could not be sent. */
   get blocked(): BlockReason | undefined {
     return this.#blocked;
   }
@@ -51,7 +53,7 @@ export class Attempt {
     this.#blocked = graver(this.#blocked, reason);
   }
 
-  /** Whether the steps that are left are not taken. */
+  /** Whether the remaining steps are left out. */
   get isOver(): boolean {
     return this.#isOver;
   }
@@ -60,7 +62,7 @@ export class Attempt {
     this.#isOver = true;
   }
 
-  /** The events of some states, in order. */
+  /** Returns the events in the given states, in order. */
   in(...kinds: readonly EventState['kind'][]): readonly QueuedEvent[] {
     return [...this.#tried.values()].flatMap(({ queued, state }) =>
       kinds.includes(state.kind) ? [queued] : [],
@@ -84,13 +86,13 @@ export class Attempt {
     for (const [sequence, result] of results) this.settle(sequence, result);
   }
 
-  /** The event as it is to be sent: as of another moment. */
+  /** Replaces an event with the form in which it is sent, as of another moment. */
   replace(queued: QueuedEvent): void {
     const tried = this.#tried.get(queued.sequence);
     if (tried !== undefined) this.#tried.set(queued.sequence, { ...tried, queued });
   }
 
-  /** The other side does not have these: what became of attempts before counts no more. */
+  /** Forgets earlier attempts for events that the destination does not have. */
   forgetEarlier(queued: readonly QueuedEvent[]): void {
     for (const { sequence } of queued) this.#earlier.delete(sequence);
   }
@@ -99,7 +101,10 @@ export class Attempt {
     return this.#earlier.has(sequence);
   }
 
-  /** What is settled, by sequence number. A dead letter says where an earlier attempt may have been taken. */
+  /**
+   * Returns the results of settled events, by sequence number. A dead letter carries the start of
+   * an earlier attempt that may have been accepted.
+   */
   results(): ReadonlyMap<number, DeliveryResult> {
     const results = new Map<number, DeliveryResult>();
     for (const [sequence, { state }] of this.#tried) {

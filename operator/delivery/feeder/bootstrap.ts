@@ -6,15 +6,15 @@ import type { BlockReason } from '../delivery-result.ts';
 import { wantedMetrics } from './event-filter.ts';
 
 /**
- * Prepares a destination before its first event and whenever the catalogue changes. It is tried for
- * ever and holds up this destination only: an event that arrives before its metric exists would at
- * some billing systems never be billed.
+ * Prepares a destination before its first event and after each change of the catalogue. Retries
+ * without end and blocks this destination only. Some billing systems never bill an event that
+ * arrives before its metric exists.
  */
 export class Bootstrap {
   readonly #destination: Destination;
   readonly #filter: MetricFilter | undefined;
   readonly #catalog: () => readonly MetricDefinition[];
-  /** The metrics for which it is prepared, as one text. */
+  /** The metrics for which it is prepared, as JSON. */
   #readyFor: string | undefined;
   #failures = 0;
 
@@ -32,12 +32,12 @@ export class Bootstrap {
     return this.#readyFor !== undefined;
   }
 
-  /** In a row. */
+  /** Failures in a row. */
   failures(): number {
     return this.#failures;
   }
 
-  /** Returns why it is not prepared; undefined when it is. */
+  /** Prepares the destination if needed. Returns why it is not prepared; undefined if it is. */
   async ensure(signal: AbortSignal): Promise<BlockReason | undefined> {
     const metrics = this.#wanted();
     const fingerprint = JSON.stringify(metrics);
@@ -49,11 +49,11 @@ export class Bootstrap {
       return undefined;
     }
     this.#failures += 1;
-    // What is refused for good may be fixed at the other side, so it is tried again, rarely.
+    // The cause of a refusal may be fixed at the destination, so it is retried, rarely.
     return outcome.kind === 'rejected' ? { kind: 'hold', reason: outcome.reason } : outcome;
   }
 
-  /** Does it once more, to see whether the destination answers. */
+  /** Prepares the destination again, to see whether it answers. */
   probe(signal: AbortSignal): Promise<StepOutcome> {
     return this.#attempt(this.#wanted(), signal);
   }

@@ -1,21 +1,21 @@
 import type { QueuedEvent } from '../delivery-result.ts';
 
-/** Failures in a row until the circuit opens. */
+/** Number of failures in a row that opens the circuit. */
 const THRESHOLD = 5;
-/** Failures of one event alone, while others are accepted, until its tenant is set aside. */
+/** Number of failures of a single event, while others are accepted, that parks its tenant. */
 const POISON_AFTER = 3;
 
 /**
- * Circuit breaker of one destination. While it is open only one event at a time is tried, of one tenant
- * after the other. It also finds the poison event: one that keeps failing alone while others are
- * accepted is itself at fault and must not hold up everybody else
+ * Circuit breaker of one destination. While it is open, one event at a time is tried, of each
+ * tenant in turn. It also finds the poison event: an event that keeps failing alone while others
+ * are accepted. It must not delay other tenants
  * (docs/explanation/delivery.md#when-something-goes-wrong).
  */
 export class Circuit {
   #failuresInRow = 0;
   #probes = 0;
   #successes = 0;
-  /** `strikes` counts failures with a success of others since the one before. */
+  /** `strikes` counts failures between which another event was accepted. */
   readonly #alone = new Map<number, { failures: number; strikes: number; successesSeen: number }>();
 
   isOpen(): boolean {
@@ -26,7 +26,7 @@ export class Circuit {
     return this.#failuresInRow;
   }
 
-  /** Which of the events waiting to be sent to try now. */
+  /** Returns which of the waiting events to try now. */
   choose(queued: readonly QueuedEvent[]): readonly QueuedEvent[] {
     if (this.isOpen()) {
       const candidates = firstOfEachTenant(queued);
@@ -40,13 +40,15 @@ export class Circuit {
     return others.length > 0 ? others : queued.slice(0, 1);
   }
 
-  /** Something was accepted. */
+  /** Notes that the destination accepted an event. */
   succeeded(): void {
     this.#failuresInRow = 0;
     this.#successes += 1;
   }
 
-  /** Nothing was; `limited` when the other side asked for a pause, which is nobody's fault. */
+  /**
+   * Notes a failed attempt. `limited`: the destination requested a pause, so no event is at fault.
+   */
   failed(tried: readonly QueuedEvent[], limited: boolean): void {
     this.#failuresInRow += 1;
     const [single] = tried;
@@ -62,12 +64,12 @@ export class Circuit {
     known.successesSeen = successesSeen;
   }
 
-  /** Opens at once: an operator must act, and one event is enough to see whether one did. */
+  /** Opens at once. An operator must act, and one event is enough to see the effect. */
   trip(): void {
     this.#failuresInRow = Math.max(this.#failuresInRow, THRESHOLD);
   }
 
-  /** The event that fails while others are accepted, if there is one. */
+  /** Returns the event that fails while others are accepted; undefined if there is none. */
   poisonEvent(queued: readonly QueuedEvent[]): QueuedEvent | undefined {
     return queued.find(({ sequence }) => {
       const known = this.#alone.get(sequence);
@@ -75,7 +77,7 @@ export class Circuit {
     });
   }
 
-  /** The event is settled or set aside. */
+  /** Forgets the failures of an event that is settled or set aside. */
   clear(sequence: number): void {
     this.#alone.delete(sequence);
   }

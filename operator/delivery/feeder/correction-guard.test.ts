@@ -109,7 +109,9 @@ test('where nothing can be taken back a negative correction is told, and a posit
   await harness.drained();
   expect(calls).toStrictEqual(['e', more.id]);
   expect(await reasonsOf(harness)).toStrictEqual([
-    expect.stringContaining('nothing can be taken back here by an event: enter it there by hand'),
+    expect.stringContaining(
+      'this destination cannot take back by an event: enter it there by hand',
+    ),
   ]);
   expect(nanosFromDecimal(more.quantity)).toBe(3_000_000_000n);
   await harness.stop();
@@ -150,7 +152,7 @@ test('a correction that does not say what it corrects is sent', async () => {
   await harness.drained();
   expect(harness.destination.taken).toStrictEqual(['e']);
   expect(await reasonsOf(harness)).toStrictEqual([
-    `${CORRECTION}: corrects event "e", and nobody knows where that is`,
+    `${CORRECTION}: corrects event "e", whose position in the ledger is unknown`,
   ]);
   await harness.stop();
 });
@@ -162,7 +164,7 @@ test('a correction that names no place is waited for without an end', async () =
   await harness.start();
   await harness.drained();
   expect(await reasonsOf(harness)).toStrictEqual([
-    `${CORRECTION}: corrects event "e", and nobody knows where that is`,
+    `${CORRECTION}: corrects event "e", whose position in the ledger is unknown`,
   ]);
   await harness.stop();
 });

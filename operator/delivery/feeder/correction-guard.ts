@@ -12,35 +12,40 @@ interface CorrectionGuardOptions {
   readonly destination: Pick<Destination, 'limits'>;
   readonly records: Pick<DeliveryRecords, 'unsent'>;
   readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
-  /** What was billed apart from the usage of its time. */
+  /** Late usage that is billed separately. */
   readonly lateLines: Pick<LateLines, 'has'>;
   readonly pending: Pick<Pending, 'hasPassed' | 'isDelivered'>;
 }
 
-/** What keeps corrections back: for good with a result, or, with none, until the next attempt. */
+/**
+ * Returns the corrections that must not be sent, by sequence number. With a result they are
+ * settled. Without one they wait for the next attempt.
+ */
 export type CorrectionGuard = (
   queued: readonly QueuedEvent[],
 ) => Promise<ReadonlyMap<number, { readonly result?: DeliveryResult }>>;
 
 /**
- * A correction takes back what a destination has: it is sent only where the corrected event was, and after
- * that is certain (docs/reference/events.md#corrections). Anything else would credit a customer for nothing.
+ * Creates the guard of corrections. A correction takes back delivered usage, so it is sent only
+ * after the corrected event is delivered for certain (docs/reference/events.md#corrections).
+ * Otherwise a customer would get money for nothing.
  */
 export function createCorrectionGuard(options: CorrectionGuardOptions): CorrectionGuard {
   const { destination, records, deadLetters, lateLines, pending } = options;
   return async (queued) => {
-    const stored = new Map<number, { readonly result?: DeliveryResult }>();
+    const refused = new Map<number, { readonly result?: DeliveryResult }>();
     const corrections = queued.filter(({ event }) => isCorrection(event));
-    if (corrections.length === 0) return stored;
+    if (corrections.length === 0) return refused;
     const unsent = await records.unsent();
     const underWay = new Set(queued.map(({ sequence }) => sequence));
     const problemOf = ({ event }: QueuedEvent): string | undefined => {
       const corrected = correctedSequence(event);
       const which = `corrects event ${quote(event.properties?.['corrects'])}`;
       if (!destination.limits.negativeQuantities && isNegative(event.quantity)) {
-        return `${which}, and nothing can be taken back here by an event: enter it there by hand, then discard this one`;
+        return `${which}, which this destination cannot take back by an event: enter it there by hand, then discard this one`;
       }
-      if (!Number.isSafeInteger(corrected)) return `${which}, and nobody knows where that is`;
+      if (!Number.isSafeInteger(corrected))
+        return `${which}, whose position in the ledger is unknown`;
       if (deadLetters.has(corrected)) {
         return `${which}, which is a dead letter here: replay or discard that one first`;
       }
@@ -50,15 +55,15 @@ export function createCorrectionGuard(options: CorrectionGuardOptions): Correcti
     };
     for (const one of corrections) {
       const corrected = correctedSequence(one.event);
-      // What became of it is on record only once the cursor has passed it.
+      // Its outcome is on record only after the cursor has passed it.
       const isOpen =
         Number.isSafeInteger(corrected) &&
         !pending.hasPassed(corrected) &&
         !pending.isDelivered(corrected);
       const reason = isOpen || underWay.has(corrected) ? undefined : problemOf(one);
-      if (reason !== undefined) stored.set(one.sequence, { result: { kind: 'dead', reason } });
-      else if (isOpen || underWay.has(corrected)) stored.set(one.sequence, {});
+      if (reason !== undefined) refused.set(one.sequence, { result: { kind: 'dead', reason } });
+      else if (isOpen || underWay.has(corrected)) refused.set(one.sequence, {});
     }
-    return stored;
+    return refused;
   };
 }

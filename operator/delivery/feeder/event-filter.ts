@@ -3,14 +3,17 @@ import type { Destination } from '../../destinations/destination.ts';
 import type { MetricDefinition } from '../../model/catalog.ts';
 import type { UsageEvent } from '../../model/event.ts';
 
-/** A destination's own choice of metrics, which holds where its settings name none. */
+/** A destination's default choice of metrics. It counts if the settings name none. */
 type Choice = Pick<Destination, 'accepts'>;
 
 /**
- * Whether a destination gets an event: `exclude` wins over `include`; where there is an `include`,
- * nothing else is sent, and where there is none, the destination's own choice is
- * (docs/how-to/destinations.md#which-metrics). A metric that the catalogue has forgotten, since its declaration
- * was removed, is offered as the custom metric it was.
+ * Creates the filter of events for a destination (docs/how-to/destinations.md#which-metrics):
+ *
+ * 1. A metric in `exclude` is not sent.
+ * 2. With an `include`, only its metrics are sent.
+ * 3. Without one, the destination's default choice counts.
+ *
+ * A metric whose declaration was removed from the catalogue counts as a custom metric.
  */
 export function createEventFilter(
   destination: Choice,
@@ -21,7 +24,7 @@ export function createEventFilter(
   return (event) => wants(find(event.metric) ?? forgottenMetric(event), choice, filter);
 }
 
-/** The metrics that a destination is to prepare for. */
+/** Returns the metrics of the catalogue that a destination gets. */
 export function wantedMetrics(
   catalog: readonly MetricDefinition[],
   destination: Choice,
@@ -31,8 +34,8 @@ export function wantedMetrics(
 }
 
 /**
- * What the settings name and the catalogue lacks, each code once: misspelled, or a metric that is
- * declared later.
+ * Returns the codes in the settings that are not in the catalogue, each once: a misspelled code, or
+ * a metric that is declared later.
  */
 export function unknownMetrics(
   filter: MetricFilter | undefined,

@@ -13,7 +13,7 @@ import { SettlementWriter } from '../records/settlement-writer.ts';
 import type { FeederOptions } from './feeder-options.ts';
 import { Pending } from './pending.ts';
 
-/** What is known of the events of one destination and of its tenants: in memory as it is in the ledger's records. */
+/** The ledger records of one destination's events and tenants, with their indexes in memory. */
 export class FeedRecords {
   readonly ledger: Ledger;
   readonly records: DeliveryRecords;
@@ -27,7 +27,7 @@ export class FeedRecords {
   readonly pending: Pending;
   readonly settlements: SettlementWriter;
   readonly #name: string;
-  /** What was set aside by earlier processes is in memory. */
+  /** Whether the records of earlier processes are in memory. */
   #loaded = false;
 
   constructor(options: FeederOptions, log: CauseLog) {
@@ -46,7 +46,7 @@ export class FeedRecords {
         : NO_ACKNOWLEDGEMENTS;
     this.lateLines = new LateLines({ ...options, name, records });
     this.parked = new ParkedTenants(records, clock, random, (tenant, reason) =>
-      log.warn(`parked ${tenant}`, `[${name}] tenant ${tenant} is set aside: ${reason}`),
+      log.warn(`parked ${tenant}`, `[${name}] tenant ${tenant} is parked: ${reason}`),
     );
     this.leaving = new OffboardRequests(stored);
     this.changes = new PlanChanges({
@@ -67,13 +67,16 @@ export class FeedRecords {
     });
   }
 
-  /** Where the cursor is in the ledger; undefined before there is one. */
+  /** Returns the sequence number of the cursor in the ledger; undefined without a cursor. */
   cursor(): number | undefined {
-    const own = this.ledger.cursors().find(({ destination }) => destination === this.#name);
-    return own?.sequence;
+    const cursor = this.ledger.cursors().find(({ destination }) => destination === this.#name);
+    return cursor?.sequence;
   }
 
-  /** Begins at a position, with what earlier processes have set aside. Events sent before up to `resentUntil` may be there. */
+  /**
+   * Begins at a position and loads the records of earlier processes. The destination may already
+   * have events up to `resentUntil`.
+   */
   async open(position: number, resentUntil: number | undefined): Promise<void> {
     this.pending.reset(position);
     await this.inFlight.load(resentUntil);

@@ -7,7 +7,7 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { DeliveryMetrics } from '../delivery-metrics.ts';
 import type { TenantSource } from '../lanes/tenant-directory.ts';
 
-/** What a feeder is made of: what it delivers, to whom, and by which clock. */
+/** The dependencies of a feeder. */
 export interface FeederOptions {
   readonly settings: DestinationSettings;
   readonly destination: Destination;

@@ -7,7 +7,7 @@ import type { FeederOptions } from './feeder-options.ts';
 import type { Health } from './health.ts';
 import type { Inspection } from './inspection.ts';
 
-/** Kinds of usage, or late refusals, that a status lists. */
+/** Most entries in a list of a status. */
 export const MAX_SHOWN = 20;
 
 interface StatusSources {
@@ -18,7 +18,7 @@ interface StatusSources {
   readonly inspection: Inspection;
 }
 
-/** Where a feeder stands, as its parts say. */
+/** Builds the status of a feeder from the states of its components. */
 export function feederStatus(
   { settings, destination, ledger, clock }: FeederOptions,
   { feed, health, bootstrap, circuit, inspection }: StatusSources,
@@ -41,7 +41,7 @@ export function feederStatus(
     ...cursorStatus({ name, ledger, clock }, pending.first()?.event.window_end),
     deadLetters: deadLetters.count,
     parked: parkedTenants.reduce((sum, { events }) => sum + events, 0),
-    // What waits for a change of plan is not set aside: the change is listed, with what keeps it.
+    // Tenants that wait for a change of plan are listed in `planChanges` instead.
     parkedTenants: parkedTenants.filter(({ reason }) => reason !== WAITS_FOR_CHANGE),
     offboarding: leaving.count,
     planChanges: changes.list().slice(0, MAX_SHOWN),

@@ -141,7 +141,7 @@ test('an event that the destination chokes on for ever does not hold up the othe
     parkedTenants: [{ tenant: 'bad', events: 3 }],
   });
   expect(harness.lines).toContain(
-    'warn [fake] tenant bad is set aside: keeps failing while others are accepted: status 503',
+    'warn [fake] tenant bad is parked: keeps failing while others are accepted: status 503',
   );
   harness.destination.react = () => 'accept';
   await harness.clock.until(() => harness.destination.taken.length === 12);
@@ -165,7 +165,7 @@ test('an outage sets nobody aside, however long it is', async () => {
   await harness.stop();
 });
 
-test('nothing is sent before the destination is prepared, and preparing is tried for ever', async () => {
+test('nothing is sent before the destination is prepared, and preparing is retried without end', async () => {
   const harness = createHarness();
   harness.destination.reactToBootstrap = () => ({
     kind: 'retry',

@@ -25,27 +25,30 @@ import { Refusals } from './refusals.ts';
 import { SendPass } from './send-pass.ts';
 import { findStartPosition, lossText } from './start-position.ts';
 
-/** How often a destination that an operator must mend is tried again. */
+/** Interval between attempts at a destination that an operator must fix. */
 const PROBE_INTERVAL_MS = 300_000;
-/** No Retry-After is believed beyond this. */
+/** Longest wait before the next attempt, whatever Retry-After says. */
 const LONGEST_WAIT_MS = 3_600_000;
 
-/** Delivers the ledger to one destination, in order, at least once (docs/explanation/delivery.md#what-becomes-of-an-event). */
+/**
+ * Delivers the ledger to one destination, in order, at least once
+ * (docs/explanation/delivery.md#what-becomes-of-an-event).
+ */
 export interface Feeder {
   readonly settings: DestinationSettings;
-  /** What an operator may do about it. */
+  /** Operations for a human operator: dead letters, replay, discard, cursor moves. */
   readonly operations: Operations;
   readonly reconcile: Reconcile;
-  readonly correctionOutlook: PredictCorrection;
-  /** Absent where the destination makes no invoices, or cannot tell of them. */
+  readonly predictCorrection: PredictCorrection;
+  /** Absent if the destination makes no invoices, or does not report them. */
   readonly invoices?: InvoiceReconcile;
-  /** Begins delivering; a suspended one only finds its place. */
+  /** Begins delivery. A suspended destination only finds its cursor. */
   start(): void;
-  /** Ends after the batch under way, within ten seconds, and closes the destination. */
+  /** Stops after the current batch, within ten seconds, and closes the destination. */
   stop(): Promise<void>;
   status(): DestinationStatus;
   offboard(tenant: Tenant): Promise<WriteOutcome>;
-  /** The catalogue may have changed. */
+  /** Wakes a waiting feeder, for example after a change of the catalogue. */
   wake(): void;
 }
 
@@ -53,7 +56,7 @@ export class DestinationFeeder implements Feeder {
   readonly settings: DestinationSettings;
   readonly operations: Operations;
   readonly reconcile: Reconcile;
-  readonly correctionOutlook: PredictCorrection;
+  readonly predictCorrection: PredictCorrection;
   readonly invoices?: InvoiceReconcile;
   readonly #options: FeederOptions;
   readonly #log: CauseLog;
@@ -68,10 +71,10 @@ export class DestinationFeeder implements Feeder {
   readonly #health: Health;
   readonly #loop: Loop;
   readonly #unsubscribe: () => void;
-  /** The cursor is known; false again after somebody else has moved it. */
+  /** Whether the cursor is known. False again after somebody else moved it. */
   #opened = false;
   #tenantsChanged = false;
-  /** In a row. */
+  /** Failed reads of the ledger in a row. */
   #failedReads = 0;
 
   constructor(options: FeederOptions) {
@@ -102,16 +105,11 @@ export class DestinationFeeder implements Feeder {
       provisioner.recheck(tenant);
       refresh();
     });
-    const {
-      reconcile,
-      predictCorrection: correctionPrediction,
-      invoices,
-      closedPeriods,
-    } = inspection;
+    const { reconcile, predictCorrection, invoices, closedPeriods } = inspection;
     const tenants = { directory, provisioner };
-    const sendRound = new SendPass(options, feed, tenants, invoices);
+    const sendPass = new SendPass(options, feed, tenants, invoices);
     const lanes = new Lanes(
-      { ...options, ...tenants, sendPass: sendRound, reconcile, log, wake },
+      { ...options, ...tenants, sendPass, reconcile, log, wake },
       feed,
       (report) => this.#count(report),
     );
@@ -122,7 +120,7 @@ export class DestinationFeeder implements Feeder {
     this.#bootstrap = bootstrap;
     this.#provisioner = provisioner;
     this.#inspection = inspection;
-    this.#sendPass = sendRound;
+    this.#sendPass = sendPass;
     this.#lanes = lanes;
     this.#health = new Health(settings.name, options.metrics, clock);
     this.#loop = loop;
@@ -145,7 +143,7 @@ export class DestinationFeeder implements Feeder {
       sendNow: () => loop.wakeNow(),
     });
     this.reconcile = reconcile;
-    this.correctionOutlook = correctionPrediction;
+    this.predictCorrection = predictCorrection;
     if (invoices !== undefined) this.invoices = invoices;
   }
 
@@ -197,7 +195,7 @@ export class DestinationFeeder implements Feeder {
     return { kind: 'wait', changed, ms: this.#lanes.dueIn() };
   }
 
-  /** Does the next thing there is to do. */
+  /** Takes the next step. Returns why nothing goes on; undefined to continue at once. */
   async #advance(signal: AbortSignal): Promise<BlockReason | 'idle' | 'suspended' | undefined> {
     const { pending } = this.#feed;
     if (!this.#opened) return this.#open();
@@ -218,7 +216,7 @@ export class DestinationFeeder implements Feeder {
     return (await this.#commit()) ?? blocked;
   }
 
-  /** Finds the cursor and reads what was set aside; nothing is sent before it has. */
+  /** Finds the cursor and loads the events that were set aside. Nothing is sent before. */
   async #open(): Promise<BlockReason | undefined> {
     const { ledger, clock, logger } = this.#options;
     const start = await findStartPosition(ledger, this.#feed.records, this.settings, clock.now());
@@ -231,7 +229,7 @@ export class DestinationFeeder implements Feeder {
     return undefined;
   }
 
-  /** Serves the lanes, then reads the next batch. */
+  /** Steps the lanes, then reads the next batch. */
   async #readOn(signal: AbortSignal): Promise<BlockReason | 'idle' | undefined> {
     const { pending } = this.#feed;
     const served = await this.#lanes.step(signal);
@@ -251,9 +249,9 @@ export class DestinationFeeder implements Feeder {
     const circuit = this.#circuit;
     const tried = circuit.choose(pending.open());
     if (tried.length === 0) return undefined;
-    const round = await this.#sendPass.send(tried, signal);
-    const results = new Map(round.results);
-    const blocked = graver(round.blocked, this.#refusals.withhold(tried, results));
+    const pass = await this.#sendPass.send(tried, signal);
+    const results = new Map(pass.results);
+    const blocked = graver(pass.blocked, this.#refusals.withhold(tried, results));
     pending.settle(results);
     const report = { moved: false, accepted: 0, rejected: 0 };
     for (const { sequence, event } of tried) {
@@ -282,7 +280,7 @@ export class DestinationFeeder implements Feeder {
     return blocked;
   }
 
-  /** Moves the cursor over what is settled, even when the rest is blocked. */
+  /** Moves the cursor over settled events, even if later events are blocked. */
   async #commit(): Promise<BlockReason | undefined> {
     const { pending, settlements } = this.#feed;
     const report = await pending.commit((passed) => settlements.recordsOf(passed));
@@ -305,7 +303,7 @@ export class DestinationFeeder implements Feeder {
     this.#refusals.accepted();
   }
 
-  /** Notes what blocks and says how long to wait before the next attempt, milliseconds. */
+  /** Notes and logs the reason. Returns the wait before the next attempt, milliseconds. */
   #waitAfter(blocked: BlockReason): number {
     const { name } = this.settings;
     const bootstrap = this.#bootstrap;

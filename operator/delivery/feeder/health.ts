@@ -8,7 +8,9 @@ type HealthReport = Pick<
   'delivered' | 'skipped' | 'blocked' | 'lastSuccessAt' | 'lastError' | 'lastErrorAt'
 >;
 
-/** How delivery to one destination is doing, for status and metrics. Counts are since the start of the process. */
+/**
+ * Health of delivery to one destination, for status and metrics. Counts since the process started.
+ */
 export class Health {
   readonly #name: string;
   readonly #metrics: DeliveryMetrics;
@@ -25,7 +27,7 @@ export class Health {
     this.#clock = clock;
   }
 
-  /** Nothing goes on at the moment. */
+  /** Whether delivery is blocked at the moment. */
   get isBlocked(): boolean {
     return this.#current !== undefined;
   }
@@ -50,13 +52,13 @@ export class Health {
     this.#skipped += events;
   }
 
-  /** Nothing goes on, and why. */
+  /** Notes why delivery is blocked. */
   blocked(reason: BlockReason): void {
     this.#current = reason;
     this.#blockedAt = this.#clock.now();
   }
 
-  /** Whatever was wrong is over. */
+  /** Clears the reason why delivery was blocked. */
   recovered(): void {
     this.#current = undefined;
   }

@@ -11,19 +11,19 @@ import { createEventFilter, unknownMetrics } from './event-filter.ts';
 import type { FeedRecords } from './feed-records.ts';
 import type { FeederOptions } from './feeder-options.ts';
 
-/** Compares what a destination was given with what it has, and with what it invoices. */
+/** Compares delivered usage with a destination's own sums, and with its invoices. */
 export class Inspection {
-  /** Whether the destination is to get an event. */
+  /** Returns whether the destination gets an event. */
   readonly wants: (event: Pick<UsageEvent, 'metric' | 'unit'>) => boolean;
   readonly reconcile: Reconcile;
-  /** Absent where the destination makes no invoices, or cannot tell of them. */
+  /** Absent if the destination makes no invoices, or does not report them. */
   readonly invoices: InvoiceReconcile | undefined;
   readonly predictCorrection: PredictCorrection;
   readonly closedPeriods: ClosedPeriods;
-  /** Codes that the settings name and the catalogue lacks. */
+  /** Codes in the settings that are not in the catalogue. */
   readonly unknownMetrics: () => readonly string[];
 
-  /** `recheck` has a tenant provisioned again, used or not. */
+  /** `recheck` requests that a tenant is provisioned again, with or without new usage. */
   constructor(
     options: FeederOptions,
     feed: FeedRecords,

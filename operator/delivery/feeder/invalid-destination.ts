@@ -6,8 +6,7 @@ import { createDeliveryRecords } from '../records/delivery-records.ts';
 import type { Feeder } from './feeder.ts';
 
 /**
- * Stands in for a destination whose settings are invalid: it keeps its place, and shows why it stands
- * still.
+ * Creates a feeder for a destination with invalid settings. It sends nothing and shows the reason.
  */
 export function createInvalidDestinationFeeder(
   settings: DestinationSettings,
@@ -24,12 +23,12 @@ export function createInvalidDestinationFeeder(
 }
 
 /**
- * What is shown of a destination that cannot start, and done about it: nothing, with the reason. It
- * remembers whom to offboard once it works.
+ * The interface of a destination that cannot start: its status shows the reason, and it refuses
+ * every operation with it. It stores offboard requests for later.
  */
 export type StandIn = Pick<
   Feeder,
-  'status' | 'operations' | 'reconcile' | 'correctionOutlook' | 'offboard'
+  'status' | 'operations' | 'reconcile' | 'predictCorrection' | 'offboard'
 >;
 
 export function createStandIn(
@@ -69,7 +68,7 @@ export function createStandIn(
       moveCursor: refuse,
     },
     reconcile: refuse,
-    correctionOutlook: async () => ({ state: 'cannot-start', takesNegative: true }),
+    predictCorrection: async () => ({ state: 'cannot-start', takesNegative: true }),
     offboard: (tenant) => {
       const request = { tenant, sequence: ledger.head(), requestedAt: clock.now() };
       return ledger.writeRecords([createDeliveryRecords(ledger, name).putOffboard(request)]);

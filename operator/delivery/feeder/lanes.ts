@@ -20,13 +20,13 @@ interface LanesOptions extends FeederOptions {
   readonly provisioner: TenantProvisioner;
   readonly sendPass: SendPass;
   readonly reconcile: Reconcile;
-  /** There is something to do. */
+  /** Wakes the feeder. */
   readonly wake: () => void;
 }
 
 /**
- * What goes on beside the ledger's own order: events of parked tenants, replayed letters, lines of late usage, tenants
- * that leave, and changes of plan.
+ * The work outside the ledger's order: events of parked tenants, replays, lines of late usage,
+ * leaving tenants, and changes of plan.
  */
 export class Lanes {
   readonly replays: ReplayLane;
@@ -37,7 +37,7 @@ export class Lanes {
   readonly #changes: ChangeLane;
   readonly #onServed: (report: LaneReport) => void;
 
-  /** `onServed` receives what became of events, lane by lane. */
+  /** `onServed` receives the report of each lane that sends events. */
   constructor(options: LanesOptions, feed: FeedRecords, onServed: (report: LaneReport) => void) {
     const { settings, destination, log, logger, wake } = options;
     const { name } = settings;
@@ -70,7 +70,7 @@ export class Lanes {
       onNews: wake,
       onGivenUp: (tenant) =>
         logger.warn(
-          `[${name}] the sums of tenant ${tenant} still differ after half an hour; its plan is changed all the same`,
+          `[${name}] the sums of tenant ${tenant} still differ after half an hour; changing its plan now`,
         ),
       onDone: (tenant, { current, wanted }, from) =>
         logger.info(
@@ -81,7 +81,7 @@ export class Lanes {
     });
   }
 
-  /** Does what may be done now: events first, then what ends at the destination or changes there. */
+  /** Takes one step in each lane: events first, then lines, offboarding and changes of plan. */
   async step(signal: AbortSignal): Promise<Pick<LaneReport, 'moved' | 'blocked'>> {
     const served = await this.#serve(signal);
     const billed = await this.#late.step(signal);
@@ -94,19 +94,19 @@ export class Lanes {
     return { moved, blocked };
   }
 
-  /** In how many milliseconds something may go that waits now; undefined while nothing does. */
+  /** Milliseconds until the next lane is due; undefined if none waits. */
   dueIn(): number | undefined {
     const lanes = [this.#feed.parked, this.replays, this.offboarding, this.#changes, this.#late];
     const due = lanes.map((lane) => lane.dueIn()).filter((time) => time !== undefined);
     return due.length === 0 ? undefined : least(due);
   }
 
-  /** Cuts what is under way in the background. */
+  /** Aborts background work. */
   stop(): void {
     this.#changes.stop();
   }
 
-  /** Sends what was set aside and may go now. */
+  /** Sends events that were set aside and can be sent now. */
   async #serve(
     signal: AbortSignal,
   ): Promise<{ readonly moved: boolean; readonly blocked?: BlockReason | undefined }> {

@@ -6,7 +6,10 @@ import { createLateGuard, type LateGuardOptions } from './late-guard.ts';
 
 const { signal } = new AbortController();
 const CLOSED_UNTIL = TEST_WINDOW_START;
-/** One second before the invoices end, at their end, of a tenant without invoices, and billed apart already. */
+/**
+ * One second before the invoices end, at their end, of a tenant without invoices, and billed apart
+ * already.
+ */
 const QUEUED = [
   testEvent({ id: 'late', tenant: 'a', windowStart: CLOSED_UNTIL - 1_000 }),
   testEvent({ id: 'in time', tenant: 'a', windowStart: CLOSED_UNTIL }),
@@ -54,7 +57,7 @@ test('usage that is late is sent, or held back though it is in time', async () =
       {
         kind: 'dead',
         reason:
-          'late: invoices until 2026-11-21T09:00:00Z are final, and this would be on none: enter it there by hand and discard it, or replay it by force to have it sent all the same',
+          'late: invoices until 2026-11-21T09:00:00Z are final, and none of them would include it: enter it there by hand and discard it, or replay it by force to send it anyway',
       },
     ],
     SEPARATE,

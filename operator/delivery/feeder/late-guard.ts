@@ -10,14 +10,14 @@ import { asOf } from '../records/tenant-changes.ts';
 
 export interface LateGuardOptions {
   readonly late: LatePolicy | undefined;
-  /** Absent where the destination makes no invoices, or cannot tell of them. */
+  /** Absent if the destination makes no invoices, or does not report them. */
   readonly invoices: Pick<InvoiceReconcile, 'closedUntil'> | undefined;
   readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
-  /** When usage counts that belongs to a plan which began after its window. */
+  /** The moment as of which usage is sent, where a change of plan has moved it. */
   readonly changes: Pick<PlanChanges, 'sentAt'>;
-  /** What was billed apart already is not sent, whatever the policy is by now. */
+  /** Lines of late usage. Their events are not sent, whatever the current policy is. */
   readonly lines: Pick<LateLines, 'has'>;
-  /** Absent where late usage is not billed apart. */
+  /** Absent if late usage is not billed separately. */
   readonly billing: LateBilling | undefined;
 }
 
@@ -26,11 +26,12 @@ export type LateGuard = (
   signal: AbortSignal,
 ) => Promise<LateReport>;
 
-const NOBODY: ReadonlySet<number> = new Set();
+const NONE: ReadonlySet<number> = new Set();
 
 /**
- * Finds usage that comes after the invoice of its time is final, and holds it back or has it billed apart, where
- * that is wanted (docs/explanation/delivery.md#late-usage). What was held back and is sent once more by an operator is let through.
+ * Creates the guard that finds usage whose invoice is already final. By policy it makes such usage
+ * a dead letter or bills it separately (docs/explanation/delivery.md#late-usage). A dead letter
+ * that an operator replays passes.
  */
 export function createLateGuard(options: LateGuardOptions): LateGuard {
   const { late, invoices, deadLetters, changes, lines, billing } = options;
@@ -50,10 +51,10 @@ export function createLateGuard(options: LateGuardOptions): LateGuard {
         found.push({ ...one, sent: asOf(event, at) });
         continue;
       }
-      const reason = `late: invoices until ${formatInstant(until)} are final, and this would be on none: enter it there by hand and discard it, or replay it by force to have it sent all the same`;
+      const reason = `late: invoices until ${formatInstant(until)} are final, and none of them would include it: enter it there by hand and discard it, or replay it by force to send it anyway`;
       results.set(sequence, { kind: 'dead', reason });
     }
-    if (billing === undefined || found.length === 0) return { results, waiting: NOBODY };
+    if (billing === undefined || found.length === 0) return { results, waiting: NONE };
     const report = await billing(found, signal);
     const { waiting, blocked } = report;
     return {

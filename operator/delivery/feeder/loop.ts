@@ -1,11 +1,16 @@
 import type { Clock } from '../../telemetry/clock.ts';
 
-/** How long a step under way may take to end when the loop is stopped. */
+/** How long the current step may take to end after the loop is stopped. */
 const STOP_GRACE_MS = 10_000;
 
 /**
- * What to do after a step: `continue` at once; `end`; `wait` for a wake-up, for `changed`, or `ms` at
- * the most; or stay `blocked` for `ms`, which only {@link Loop.wakeNow} cuts short.
+ * What the loop does after a step:
+ *
+ * 1. `continue`: the next step at once.
+ * 2. `end`: no more steps.
+ * 3. `wait`: the next step after a wake-up, after `changed` resolves, or after `ms` milliseconds.
+ * 4. `blocked`: the next step after `ms` milliseconds. Only {@link Loop.wakeNow} shortens this
+ *    wait.
  */
 export type NextStep =
   | { readonly kind: 'continue' }
@@ -28,7 +33,7 @@ export class Loop {
   #running: Promise<void> = Promise.resolve();
   #closed = false;
 
-  /** `step` must not throw; its signal is aborted when it must end. */
+  /** `step` must not throw. Its signal is aborted if the step must end. */
   constructor(clock: Clock, step: (signal: AbortSignal) => Promise<NextStep>) {
     this.#clock = clock;
     this.#step = step;
@@ -41,7 +46,10 @@ export class Loop {
     this.#running = this.#run();
   }
 
-  /** Ends after the step under way; cuts it after ten seconds. A stopped loop stays stopped. */
+  /**
+   * Stops after the current step, and aborts the step after ten seconds. A stopped loop stays
+   * stopped.
+   */
   async stop(): Promise<void> {
     this.#closed = true;
     await this.#halt();
@@ -57,12 +65,12 @@ export class Loop {
     }
   }
 
-  /** There is something to do, for a loop that waits; a blocked one stays blocked. */
+  /** Wakes a waiting loop. A blocked one stays blocked. */
   wake(): void {
     this.#wakeSignal.raise();
   }
 
-  /** An operator wants it now, blocked or not. */
+  /** Wakes a waiting or blocked loop, at the request of an operator. */
   wakeNow(): void {
     this.#urgentSignal.raise();
   }
@@ -106,7 +114,7 @@ export class Loop {
   }
 }
 
-/** Wakes a loop that waits; one that is raised while nobody waits is kept for the next who does. */
+/** Wakes a waiting loop. A signal that is raised while nothing waits ends the next wait at once. */
 export class WakeSignal {
   #raised = false;
   #wake: (() => void) | undefined;
@@ -116,7 +124,7 @@ export class WakeSignal {
     this.#wake?.();
   }
 
-  /** Resolves when it is raised, or at once if it was since the last wait; also when the signal is aborted. */
+  /** Resolves if raised, at once if it was raised since the last wait. Also resolves on abort. */
   wait(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const done = (): void => {

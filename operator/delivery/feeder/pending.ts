@@ -22,8 +22,8 @@ export type CommitReport =
 const SKIPPED: DeliveryResult = { kind: 'skipped' };
 
 /**
- * The events between the cursor and what was read: the cursor passes an event only when its result is
- * in, and the records that the result asks for are part of the same durable write
+ * The events that were read and that the cursor has not passed. The cursor passes an event only
+ * after it has a result. The same durable write contains the records of the result
  * (docs/reference/ledger-format.md#promises, P5).
  */
 export class Pending {
@@ -38,7 +38,7 @@ export class Pending {
     this.#cursorName = cursorName;
   }
 
-  /** Where the cursor stands. */
+  /** Returns the sequence number of the cursor. */
   position(): number {
     return this.#position;
   }
@@ -66,16 +66,16 @@ export class Pending {
     if (page.events.length === 0) return this.#passTo(page.lastSequence);
     let size = 0;
     for (const { sequence, event } of page.events) {
-      // How an event was billed concerns no destination.
+      // Notes about billed late usage are not sent to destinations.
       if (isLateNote(event) || !wants(event)) {
         this.#events.push({ sequence, event, bytes: 0, result: SKIPPED });
         continue;
       }
-      const own = bytes?.sizeOf(event) ?? 0;
-      size += own;
+      const eventBytes = bytes?.sizeOf(event) ?? 0;
+      size += eventBytes;
       const fits = bytes === undefined || size <= bytes.most || this.#events.every(isSettled);
       if (!fits) break;
-      this.#events.push({ sequence, event, bytes: own });
+      this.#events.push({ sequence, event, bytes: eventBytes });
     }
     return undefined;
   }
@@ -102,26 +102,26 @@ export class Pending {
     }
   }
 
-  /** Whether it was delivered, and that is not on record yet. */
+  /** Returns whether an event was delivered and this is not on record yet. */
   isDelivered(sequence: number): boolean {
     return this.#events.some(
       (pending) => pending.result?.kind === 'delivered' && pending.sequence === sequence,
     );
   }
 
-  /** Whether a tenant's events are to be set aside, and that is not on record yet. */
+  /** Returns whether events of a tenant are parked and this is not on record yet. */
   isParking(tenant: string): boolean {
     return this.#events.some(
       ({ event, result }) => result?.kind === 'parked' && event.tenant === tenant,
     );
   }
 
-  /** Whether what became of it is on record. */
+  /** Returns whether the outcome of an event is on record. */
   hasPassed(sequence: number): boolean {
     return sequence <= this.#position;
   }
 
-  /** Moves the cursor over what is settled at the front. */
+  /** Moves the cursor over the settled events at the front. */
   async commit(
     recordsOf: (passed: readonly SettledEvent[]) => readonly RecordChange[],
   ): Promise<CommitReport> {
@@ -143,8 +143,9 @@ export class Pending {
   }
 
   /**
-   * Moves the cursor over what nobody gets, such as numbers that the ledger has given and lost: the ledger
-   * reports these itself, and a reader that stayed before them would be woken for ever.
+   * Moves the cursor over sequence numbers without an event, such as numbers that the ledger has
+   * lost. The ledger reports these itself. A reader that stayed in front of them would be woken
+   * without end.
    */
   async #passTo(sequence: number): Promise<BlockReason | undefined> {
     if (sequence <= this.#position) return undefined;

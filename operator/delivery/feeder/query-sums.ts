@@ -3,12 +3,13 @@ import type { QuerySums } from '../lanes/arrival-check.ts';
 import { isDrift, type Reconcile } from '../operations/reconcile.ts';
 
 const DAY_MS = 86_400_000;
-/** What was sent last is what a billing system may not have added up yet. */
+/** A billing system may not have added up the usage of the last ten minutes yet. */
 const RECENT_MS = 10 * 60_000;
 
 /**
- * Asks a destination by its sums of the day whether it has added up what it took of tenants before changes of their
- * plans. Returns the tenants whose sums agree; the ledger is read once for all that change on one day.
+ * Creates a query for tenants before changes of their plans: has the destination added up their
+ * usage? Returns the tenants whose sums of the day agree. The ledger is read once for all changes
+ * of one day.
  */
 export function querySums(reconcile: Reconcile): QuerySums {
   return async (requested, signal) => {

@@ -8,7 +8,10 @@ import { Refusals } from './refusals.ts';
 const HOLD_MS = 300_000;
 const REFUSED: DeliveryResult = { kind: 'dead', reason: 'no such code', refused: true };
 
-/** Gives one batch of a result for each tenant. Returns why the destination is held, and for how many that is so. */
+/**
+ * Gives one batch of a result for each tenant. Returns why the destination is held, and for how
+ * many that is so.
+ */
 function refuse(refusals: Refusals, tenants: readonly string[], result = REFUSED) {
   const tried = tenants.map((tenant, index) => ({
     sequence: index + 1,
@@ -30,7 +33,7 @@ describe('refusals in a row', () => {
       held: {
         kind: 'hold',
         reason:
-          'refuses everything: 3000 events of 2 tenants in a row, and took none; the last answer: no such code',
+          'refuses everything: 3000 events of 2 tenants in a row, and accepted none; the last answer: no such code',
       },
       withheld: 2,
     });
@@ -95,7 +98,7 @@ test('a destination that refuses all of 10,000 events is held, and fills no volu
   await harness.clock.until(() => status()?.blocked !== undefined);
   expect(status()).toMatchObject({ ready: false, deadLetters: 1_000, cursor: 1_000, parked: 0 });
   expect(status()?.blocked).toBe(
-    'refuses everything: 1000 events of 4 tenants in a row, and took none; the last answer: status 400',
+    'refuses everything: 1000 events of 4 tenants in a row, and accepted none; the last answer: status 400',
   );
   await harness.clock.until(() => other.taken.length === events.length);
 
@@ -105,7 +108,8 @@ test('a destination that refuses all of 10,000 events is held, and fills no volu
   expect(refusing.calls.slice(before).map((ids) => ids.length)).toStrictEqual(Array(10).fill(1));
   expect(status()).toMatchObject({ deadLetters: 1_000, cursor: 1_000 });
 
-  // Once it takes one event, all others follow in order, and what it refused before can be replayed.
+  // Once it takes one event, all others follow in order, and what it refused before can be
+  // replayed.
   refusing.react = () => 'accept';
   await harness.clock.until(() => status()?.cursor === events.length);
   expect(status()).toMatchObject({ ready: true, deadLetters: 1_000, lagEvents: 0 });

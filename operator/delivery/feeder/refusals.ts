@@ -1,24 +1,26 @@
 import type { BlockReason, DeliveryResult, QueuedEvent } from '../delivery-result.ts';
 
-/** Refusals in a row that mean that the destination refuses everything. */
+/** Number of refusals in a row from which the destination counts as refusing everything. */
 const EVERYTHING = 1_000;
-/** How many of these may be of one tenant, so that one poisoned tenant alone does not hold up others. */
+/**
+ * Most of these that count for one tenant, so that one faulty tenant alone does not block others.
+ */
 const OF_ONE_TENANT = 500;
-/** Refusals in a row that are everything even where they are all of one tenant. */
+/** Number of refusals in a row that suffices even if all are of one tenant. */
 const AT_MOST = 10_000;
 
 /**
- * Notices a destination that refuses everything. It is misconfigured, so that its events are not at fault
- * and must wait: as dead letters they would fill the volume, on which metering itself depends
- * (docs/explanation/delivery.md#when-something-goes-wrong). Counts from the start of the feeder, which a change of
- * settings is, or from the last event that was accepted.
+ * Detects a destination that refuses everything. It is misconfigured, so its events must wait: as
+ * dead letters they would fill the volume, on which metering depends
+ * (docs/explanation/delivery.md#when-something-goes-wrong). Counts from the last accepted event, or
+ * from the start of the feeder. A change of settings starts a new feeder.
  */
 export class Refusals {
   readonly #byTenant = new Map<string, number>();
   #total = 0;
   #counted = 0;
 
-  /** The destination took something. */
+  /** Starts the count again: the destination accepted something. */
   accepted(): void {
     this.#byTenant.clear();
     this.#total = 0;
@@ -26,8 +28,9 @@ export class Refusals {
   }
 
   /**
-   * Takes out of the results what is refused after everything else was: these events stay where they are,
-   * and the destination is to be held for the reason returned.
+   * Removes refusals from the results once the destination refuses everything. These events stay
+   * pending. Returns the reason that blocks the destination; undefined if it does not refuse
+   * everything.
    */
   withhold(
     tried: readonly QueuedEvent[],
@@ -37,18 +40,18 @@ export class Refusals {
       this.accepted();
       return undefined;
     }
-    let held: BlockReason | undefined;
+    let blocked: BlockReason | undefined;
     for (const { sequence, event } of tried) {
       const result = results.get(sequence);
       if (result?.kind !== 'dead' || result.refused !== true) continue;
       if (this.#isEverything()) {
         results.delete(sequence);
-        held = { kind: 'hold', reason: this.#reason(result.reason) };
+        blocked = { kind: 'hold', reason: this.#reason(result.reason) };
       } else {
         this.#count(event.tenant);
       }
     }
-    return held;
+    return blocked;
   }
 
   #isEverything(): boolean {
@@ -64,6 +67,6 @@ export class Refusals {
 
   #reason(answer: string): string {
     const tenants = this.#byTenant.size === 1 ? '1 tenant' : `${this.#byTenant.size} tenants`;
-    return `refuses everything: ${this.#total} events of ${tenants} in a row, and took none; the last answer: ${answer}`;
+    return `refuses everything: ${this.#total} events of ${tenants} in a row, and accepted none; the last answer: ${answer}`;
   }
 }

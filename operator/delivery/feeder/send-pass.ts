@@ -23,7 +23,7 @@ import type { FeederOptions } from './feeder-options.ts';
 import { createLateGuard, type LateGuard } from './late-guard.ts';
 import { createVerification, type Verification } from './verification.ts';
 
-/** What one attempt to send came to; events without a result are to be sent again. */
+/** The outcome of one attempt to send. Events without a result are sent again. */
 export interface PassReport {
   /** By sequence number. */
   readonly results: ReadonlyMap<number, DeliveryResult>;
@@ -35,17 +35,18 @@ type Step = (attempt: Attempt, signal: AbortSignal) => Promise<void>;
 /**
  * One attempt to send events. Each event has a state, and each step moves events of some states on:
  *
- * | Step      | Takes           | Moves to                                                                       |
- * | --------- | --------------- | ------------------------------------------------------------------------------ |
- * | late      | ready           | settled (kept back, or billed apart), waiting                                  |
- * | age       | ready           | settled (too old)                                                              |
- * | correct   | ready           | settled (nothing to correct there), deferred (the corrected one is under way)   |
- * | admit     | ready, deferred | settled (parked with its tenant), waiting (its tenant is not there yet)         |
- * | place     | ready           | settled (waits for a change of plan), ready as of another moment                |
- * | verify    | ready           | settled (it is there, or nobody knows), waiting (all of its tenant)             |
- * | deliver   | ready           | settled (delivered, refused)                                                    |
+ * | Step    | Takes           | Moves to                                                         |
+ * | ------- | --------------- | ---------------------------------------------------------------- |
+ * | late    | ready           | settled (dead letter, or billed separately), waiting             |
+ * | age     | ready           | settled (too old)                                                |
+ * | correct | ready           | settled (nothing to correct), deferred (corrected event open)    |
+ * | admit   | ready, deferred | settled (tenant parked), waiting (tenant not provisioned yet)    |
+ * | place   | ready           | settled (waits for a plan change), ready (as of another moment)  |
+ * | verify  | ready           | settled (delivered before, or uncertain), waiting (its tenant) |
+ * | deliver | ready           | settled (delivered, refused)                                     |
  *
- * What is not settled at the end is sent again, and nothing of a tenant overtakes an event that waits.
+ * Events that are not settled at the end are sent again. No event of a tenant overtakes a waiting
+ * one.
  */
 export class SendPass {
   readonly #destination: Destination;
@@ -56,7 +57,7 @@ export class SendPass {
   readonly #corrections: CorrectionGuard;
   readonly #lateGuard: LateGuard;
 
-  /** `invoices`: absent where the destination makes none, or cannot tell of them. */
+  /** `invoices` is undefined if the destination makes none, or does not report them. */
   constructor(
     { settings, destination, clock }: FeederOptions,
     feed: FeedRecords,
@@ -87,7 +88,7 @@ export class SendPass {
     this.#lateGuard = createLateGuard({ ...dated, late: policy, billing });
   }
 
-  /** `admitted`: the caller has provisioned the tenants itself. */
+  /** Sends events. `admitted`: the caller has provisioned their tenants. */
   async send(
     queued: readonly QueuedEvent[],
     signal: AbortSignal,
@@ -125,8 +126,8 @@ export class SendPass {
   };
 
   readonly #correct: Step = async (attempt) => {
-    const stored = await this.#corrections(attempt.ready());
-    for (const [sequence, { result }] of stored) {
+    const refused = await this.#corrections(attempt.ready());
+    for (const [sequence, { result }] of refused) {
       if (result === undefined) attempt.move(sequence, DEFERRED);
       else attempt.settle(sequence, result);
     }
@@ -196,7 +197,7 @@ export class SendPass {
     const events = sendable.map(({ event }) => event);
     const { answers, blocked } = await sendBatch(this.#destination, events, signal);
     this.#answered(attempt, sendable, answers);
-    // Whoever says no does not have it, unless an attempt before has brought it there.
+    // A destination that refuses an event does not have it, unless an earlier attempt delivered it.
     const denied = sendable.filter((_, index) => {
       const answer = answers.get(index);
       return answer !== undefined && answer.kind !== 'delivered';
@@ -206,7 +207,10 @@ export class SendPass {
     attempt.block(blocked);
   };
 
-  /** Settles what the other side answered for good, and notes at the provisioner whose tenants it knows. */
+  /**
+   * Settles events with a final answer, and reports to the provisioner which tenants are known
+   * there.
+   */
   #answered(
     attempt: Attempt,
     sent: readonly QueuedEvent[],
@@ -228,7 +232,7 @@ export class SendPass {
   }
 }
 
-/** Why an event is too old for a destination, if it is. */
+/** Returns why an event is too old for a destination; undefined if it is not. */
 export function ageProblem(
   windowStart: string,
   maxAgeMs: number | undefined,
@@ -239,22 +243,22 @@ export function ageProblem(
   return `older than the ${days} days that the destination accepts: window_start: "${windowStart}"`;
 }
 
-/** What the other side said for good about an event; `provision`: it does not know the tenant. */
+/** The destination's final answer for an event. `provision`: it does not know the tenant. */
 type FinalAnswer =
   | { readonly kind: 'delivered' }
   | { readonly kind: 'rejected'; readonly reason: string }
   | { readonly kind: 'provision'; readonly reason: string };
 
 interface SendReport {
-  /** By the event's index; what is missing is to be sent again. */
+  /** By the event's index. Events without an answer are sent again. */
   readonly answers: ReadonlyMap<number, FinalAnswer>;
   readonly blocked?: BlockReason;
 }
 
 /**
- * Sends events and narrows a refusal down: what is refused as a whole is sent again in halves, until
- * the event at fault stands alone and is rejected. Stops at the first reason that blocks, since what
- * comes after it would meet the same.
+ * Sends events and narrows a refusal down. A batch that is refused as a unit is sent again in
+ * halves, until only the faulty event is rejected. Stops at the first reason that blocks, because
+ * later events would meet the same one.
  */
 export async function sendBatch(
   destination: Pick<Destination, 'send'>,
@@ -291,7 +295,7 @@ export async function sendBatch(
 
 const UNANSWERED: DeliveryOutcome = { kind: 'retry', reason: 'no outcome for an event' };
 
-/** A destination that throws is at fault itself; its events are tried again, not lost. */
+/** Sends a batch. If the destination throws, every event is retried. */
 async function trySending(
   destination: Pick<Destination, 'send'>,
   events: readonly UsageEvent[],

@@ -18,18 +18,21 @@ export type StartPosition =
       readonly kind: 'position';
       readonly sequence: number;
       readonly state: FeederState;
-      /** When the cursor was retired that goes on here, milliseconds since the epoch. */
+      /** When the resumed cursor was retired, milliseconds since the epoch. */
       readonly retiredAt?: number;
     }
-  /** An operator has to act first. */
+  /** An operator must act first. */
   | { readonly kind: 'hold'; readonly reason: string }
   | LedgerFailure;
 
 /**
- * Where a destination begins to read. A cursor, retired or not, is where it went on last time;
- * `startFrom` counts only where there is none (docs/explanation/delivery.md#cursors). A cursor left by a destination of another
- * type under the same name is not this one's: what that one had set aside becomes dead letters, so
- * that it stays in sight.
+ * Finds the position at which a destination begins to read, and commits its cursor
+ * (docs/explanation/delivery.md#cursors):
+ *
+ * 1. A cursor of the same type exists, retired or not: delivery resumes there.
+ * 2. A cursor of another type exists under this name: it is dropped. Events that were set aside for
+ *    it become dead letters, so that they stay visible. Then as in 3.
+ * 3. No cursor exists: `startFrom` decides.
  */
 export async function findStartPosition(
   ledger: Ledger,
@@ -49,7 +52,7 @@ export async function findStartPosition(
 
   if (!sameType) {
     const reason = `was waiting for the ${state.type} destination of this name`;
-    const cleared = await ledger.writeRecords(await keepAsDead(records, reason, now));
+    const cleared = await ledger.writeRecords(await deadLettersOfFormerType(records, reason, now));
     if (cleared.kind === 'failed') return cleared;
     const dropped = await ledger.dropCursor(name);
     if (dropped.kind === 'failed') return dropped;
@@ -65,8 +68,9 @@ export async function findStartPosition(
 }
 
 /**
- * Commits the cursor of a destination that nothing feeds yet, so that the ledger keeps from then on what it is to get
- * (docs/explanation/delivery.md#cursors). A retired cursor of the same type is in use again. A cursor in use stays as it is.
+ * Commits the cursor of a destination without a feeder, so that the ledger retains its events from
+ * then on (docs/explanation/delivery.md#cursors). A retired cursor of the same type is put back
+ * into use. A cursor in use stays as it is.
  */
 export async function reservePosition(
   ledger: Ledger,
@@ -85,14 +89,17 @@ export async function reservePosition(
   return start.kind === 'failed' ? start : { kind: 'written' };
 }
 
-/** Why a cursor inside of an hour that an earlier version sends as sums stays there; undefined where it is not. */
+/**
+ * Returns why a cursor cannot move on inside an hour that an earlier version sends as sums;
+ * undefined if it is outside of one.
+ */
 function halfSent({ sequence }: Cursor, lowWater: number, sumsUntil: number): string | undefined {
   if (Math.max(sequence, lowWater) >= sumsUntil) return undefined;
   const what = `an hour is half sent as sums (aggregate: 1h), which end with event ${sumsUntil}: cursor: "${sequence}"`;
   return `${what}; run the version before with aggregate: none until the cursor has passed it, or move the cursor there and enter by hand what is missing`;
 }
 
-/** What a cursor can no longer be given, in words; undefined when that is nothing. */
+/** Returns a text about events that the cursor has missed; undefined if it missed none. */
 export function lossText(
   { sequence, retiredAt }: Extract<StartPosition, { readonly kind: 'position' }>,
   lowWater: number,
@@ -118,7 +125,8 @@ async function resume(
   return { kind: 'position', sequence, state, retiredAt };
 }
 
-async function keepAsDead(
+/** Builds the changes that turn everything set aside for a former destination into dead letters. */
+async function deadLettersOfFormerType(
   records: DeliveryRecords,
   reason: string,
   at: number,

@@ -20,7 +20,9 @@ interface Leftovers {
   readonly destination?: (clock: VirtualClock) => FakeDestination;
 }
 
-/** The engine on a ledger of ten events, of which an earlier version sent some with `aggregate: 1h`. */
+/**
+ * The engine on a ledger of ten events, of which an earlier version sent some with `aggregate: 1h`.
+ */
 async function upgraded({ cursor, ranges, more = [], destination }: Leftovers): Promise<Harness> {
   const ledger = createMemoryLedger();
   await ledger.append({ events: eventsOf(['a'], 10) });
@@ -68,7 +70,7 @@ test('what was sent as sums is sent once more by a cursor that goes on, or is pu
     expect(await harness.delivery.moveCursor('fake', 7, force)).toStrictEqual({
       kind: 'failed',
       reason:
-        'an earlier version sent events up to 8 as sums of hours, and their own events would be billed a second time: cursor: "7"; choose 8 or more',
+        'an earlier version sent events up to 8 as sums of hours, and would bill them a second time: cursor: "7"; choose 8 or more',
     });
   }
   expect(await harness.delivery.moveCursor('fake', 9)).toMatchObject({ kind: 'moved' });

@@ -113,7 +113,7 @@ test('an event is sent twice, or never, by what the destination says of it', asy
     [numberOf('asked'), { kind: 'delivered' }],
     [
       numberOf('same'),
-      { kind: 'dead', reason: 'sums differ: replay it by force to have it sent all the same' },
+      { kind: 'dead', reason: 'sums differ: replay it by force to send it anyway' },
     ],
   ]);
   const forced = { inFlight: { isForced: () => true } };
@@ -132,7 +132,7 @@ test('an event is sent though the destination could not be asked this time, or n
   expect(await query(['asked'], retry)).toMatchObject({ results: [], blocked: retry });
   const { results } = await query(['asked', 'same'], NOTHING, { destination: {} });
   const reason =
-    'may have been delivered longer ago than the destination remembers, and it cannot be asked: replay it by force to have it sent all the same';
+    'may have been delivered longer ago than the destination remembers, and it cannot be queried: replay it by force to send it anyway';
   expect(results).toStrictEqual([
     [numberOf('asked'), { kind: 'dead', reason }],
     [numberOf('same'), { kind: 'dead', reason }],

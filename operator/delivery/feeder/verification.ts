@@ -16,7 +16,7 @@ import { isUnsent } from '../records/sequence-sets.ts';
 import { asOf } from '../records/tenant-changes.ts';
 import type { Pending } from './pending.ts';
 
-/** The finest that a billing system sums by; windows may be shorter. */
+/** The finest granularity of a billing system's sums. Windows may be shorter. */
 const MINUTE_MS = 60_000;
 
 export interface VerificationOptions {
@@ -29,7 +29,7 @@ export interface VerificationOptions {
   readonly inFlight: Pick<InFlight, 'isForced'>;
 }
 
-/** What the destination said of events; those without a result it does not have, or they are to be sent all the same. */
+/** The destination's answer about events. Events without a result are missing there, or forced. */
 export interface VerificationReport {
   /** By sequence number. */
   readonly results: ReadonlyMap<number, DeliveryResult>;
@@ -41,25 +41,26 @@ export type Verification = (
   signal: AbortSignal,
 ) => Promise<VerificationReport>;
 
-const CANNOT_BE_REQUESTED =
-  'may have been delivered longer ago than the destination remembers, and it cannot be asked';
+const CANNOT_BE_QUERIED =
+  'may have been delivered longer ago than the destination remembers, and it cannot be queried';
 
-const BY_FORCE = 'replay it by force to have it sent all the same';
+const BY_FORCE = 'replay it by force to send it anyway';
 
 /**
- * Asks a destination after events that it may have had and forgotten (docs/explanation/delivery.md#memory-of-ids).
+ * Creates a query for events that the destination may have received and forgotten
+ * (docs/explanation/delivery.md#memory-of-ids).
  */
 export function createVerification(options: VerificationOptions): Verification {
   const { destination, inFlight } = options;
   return async (overdue, signal) => {
     const results = new Map<number, DeliveryResult>();
-    const nobodyKnows = (one: QueuedEvent, why: string): void => {
+    const settleAsUncertain = (one: QueuedEvent, why: string): void => {
       if (inFlight.isForced(one)) return;
       results.set(one.sequence, { kind: 'dead', reason: `${why}: ${BY_FORCE}` });
     };
     if (overdue.length === 0) return { results };
     if (destination.verify === undefined) {
-      for (const one of overdue) nobodyKnows(one, CANNOT_BE_REQUESTED);
+      for (const one of overdue) settleAsUncertain(one, CANNOT_BE_QUERIED);
       return { results };
     }
     const events = overdue.map(({ event }) => event);
@@ -69,16 +70,17 @@ export function createVerification(options: VerificationOptions): Verification {
     for (const one of overdue) {
       const reason = outcome.uncertain?.get(one.event.id);
       if (outcome.known.has(one.event.id)) results.set(one.sequence, { kind: 'delivered' });
-      else if (reason !== undefined) nobodyKnows(one, reason);
+      else if (reason !== undefined) settleAsUncertain(one, reason);
     }
     return { results };
   };
 }
 
 /**
- * What the ledger has of the same tenants, metrics and minutes as some events: a billing system that
- * reports sums only can be asked after an event when all the others of its sum are known. Undefined
- * where stored events cannot be read, some of them may be deleted, or some were sent as parts of sums.
+ * Returns the ledger's events of the same tenants, metrics and minutes as some events. A billing
+ * system that reports only sums can be queried for an event if all other events of its sum are
+ * known. Returns undefined if stored events cannot be read, may be deleted, or were sent as parts
+ * of sums.
  */
 async function eventsOfSameBucket(
   { ledger, records, deadLetters, changes, pending }: VerificationOptions,
@@ -90,7 +92,7 @@ async function eventsOfSameBucket(
   const from = minutes.reduce((a, b) => Math.min(a, b));
   const to = minutes.reduce((a, b) => Math.max(a, b)) + MINUTE_MS;
   const tenants = new Set(events.map(({ tenant }) => tenant));
-  // What a change of plan has moved into these minutes lies earlier in the ledger's order of time.
+  // A change of plan may have moved earlier events into these minutes.
   const reach = least([...tenants].map((tenant) => changes.reach(from, tenant)));
   if (reach < ledger.stats().horizon) return undefined;
   const sumsUntil = await records.sumsUntil();
@@ -108,7 +110,7 @@ async function eventsOfSameBucket(
       if (!tenants.has(queued.event.tenant)) continue;
       const event = asOf(queued.event, changes.sentAt(queued));
       if (!buckets.has(bucketOf(event))) continue;
-      // It was sent as a part of a sum, which counts in the minute in which that begins.
+      // It was sent as a part of a sum. The sum counts in the minute in which it begins.
       if (queued.sequence <= sumsUntil) return undefined;
       found.push({ event, delivered: isDelivered(queued.sequence) });
     }
@@ -123,7 +125,7 @@ function bucketOf(event: UsageEvent): string {
   return `${event.tenant}\0${event.metric}\0${minuteOf(event)}`;
 }
 
-/** Of the window's start, milliseconds since the epoch. */
+/** Returns the minute of the window's start, milliseconds since the epoch. */
 function minuteOf({ window_start }: UsageEvent): number {
   return Math.floor(Date.parse(window_start) / MINUTE_MS) * MINUTE_MS;
 }

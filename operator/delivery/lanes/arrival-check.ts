@@ -1,16 +1,16 @@
 import type { Clock } from '../../telemetry/clock.ts';
 
-/** Sums that still differ are asked for again after this: billing systems take a while to add usage up. */
+/** Wait before sums that differ are queried again. Billing systems take a while to add usage up. */
 const AGAIN_AFTER_MS = 60_000;
-/** Sums that differ for so long differ for another reason, which the daily comparison tells. */
+/** Sums that differ this long have another cause. The daily comparison reports it. */
 const GIVE_UP_AFTER_MS = 30 * 60_000;
 
-/** Tenants that are asked for at once, since each question reads the ledger of a day. */
+/** Tenants in one query, because each query reads a day of the ledger. */
 const MAX_AT_ONCE = 100;
 
 /**
- * Of tenants, each with a moment, those of which a destination's own sums have all that was delivered before
- * that moment.
+ * Returns the tenants whose sums at the destination contain everything delivered before a moment.
+ * `requested` has that moment for each tenant, milliseconds since the epoch.
  */
 export type QuerySums = (
   requested: ReadonlyMap<string, number>,
@@ -18,25 +18,25 @@ export type QuerySums = (
 ) => Promise<ReadonlySet<string>>;
 
 interface ArrivalCheckOptions {
-  /** Absent where the destination reports no sums: then what was acknowledged has arrived. */
+  /** Absent if the destination reports no sums. Then acknowledged usage counts as arrived. */
   readonly query?: QuerySums | undefined;
   readonly clock: Clock;
-  /** There is an answer. */
+  /** Called after each answer about a tenant. */
   readonly onAnswer: (tenant: string) => void;
   readonly onGivenUp: (tenant: string) => void;
 }
 
 interface Check {
   readonly before: number;
-  state: 'asking' | 'arrived' | 'missing';
-  askedAt: number;
+  state: 'querying' | 'arrived' | 'missing';
+  queriedAt: number;
   missingSince?: number;
 }
 
 /**
- * Asks in the background, so that nobody else waits; the answer is there at one of the next calls. Tenants that
- * want to know while a question is under way are asked for together after it. After half an hour of differences
- * the answer is yes, and `onGivenUp` is called.
+ * Queries in the background whether usage has arrived, so that no other tenant waits. One of the
+ * next calls returns the answer. Tenants that arrive during a query share the next one. After half
+ * an hour of differences the answer is yes, and `onGivenUp` is called.
  */
 export class ArrivalCheck {
   readonly #options: ArrivalCheckOptions;
@@ -49,23 +49,24 @@ export class ArrivalCheck {
     this.#options = options;
   }
 
+  /** Returns whether everything delivered before a moment has arrived. False while unknown. */
   has(tenant: string, before: number): boolean {
     const { query, clock, onGivenUp } = this.#options;
     if (query === undefined) return true;
     const now = clock.monotonic();
     let check = this.#checks.get(tenant);
     if (check?.before !== before) {
-      check = { before, state: 'missing', askedAt: Number.NEGATIVE_INFINITY };
+      check = { before, state: 'missing', queriedAt: Number.NEGATIVE_INFINITY };
       this.#checks.set(tenant, check);
     }
     if (check.state === 'arrived') return true;
-    if (check.state === 'asking') return false;
+    if (check.state === 'querying') return false;
     if (now - (check.missingSince ?? now) >= GIVE_UP_AFTER_MS) {
       onGivenUp(tenant);
       return true;
     }
-    if (now - check.askedAt >= AGAIN_AFTER_MS) {
-      check.state = 'asking';
+    if (now - check.queriedAt >= AGAIN_AFTER_MS) {
+      check.state = 'querying';
       this.#waiting.set(tenant, check);
       void this.#queryAll(query);
     }
@@ -77,7 +78,7 @@ export class ArrivalCheck {
     this.#waiting.delete(tenant);
   }
 
-  /** Cuts what is under way. */
+  /** Aborts the current query. */
   stop(): void {
     this.#stopped.abort();
   }
@@ -98,8 +99,8 @@ export class ArrivalCheck {
     const arrived = await query(moments, signal).catch(() => new Set<string>());
     for (const [tenant, check] of requested) {
       check.state = arrived.has(tenant) ? 'arrived' : 'missing';
-      check.askedAt = clock.monotonic();
-      if (check.state === 'missing') check.missingSince ??= check.askedAt;
+      check.queriedAt = clock.monotonic();
+      if (check.state === 'missing') check.missingSince ??= check.queriedAt;
       if (!signal.aborted) onAnswer(tenant);
     }
   }

@@ -18,11 +18,11 @@ import type { TenantDirectory } from './tenant-directory.ts';
 import type { TenantProvisioner } from './tenant-provisioner.ts';
 import type { UsageToCome } from './usage-to-come.ts';
 
-/** How often a change whose usage is still to come is looked at. */
+/** Interval between checks of a change that waits for usage. */
 const CHECK_EVERY_MS = 15_000;
-/** The wall clock may be set meanwhile, and timers do not reach for months. */
+/** Longest wait between checks. The wall clock may be set, and timers do not span months. */
 const LONGEST_WAIT_MS = 3_600_000;
-/** What is asked for at the end of a window is in the ledger by then. */
+/** Wait after the moment of a change until its window is in the ledger. */
 const SETTLING_MS = 60_000;
 
 interface ChangeLaneOptions {
@@ -39,34 +39,38 @@ interface ChangeLaneOptions {
   /** Numbers in [0, 1). */
   readonly random: () => number;
   readonly leaving: Pick<OffboardRequests, 'has'>;
-  /** There is something to do. */
+  /** Called after news about a change. */
   readonly onNews: () => void;
-  /** The sums of a tenant still differ after half an hour: its plan is changed all the same. */
+  /**
+   * Called before a plan is changed although the sums of the tenant still differ after half an
+   * hour.
+   */
   readonly onGivenUp: (tenant: string) => void;
   readonly onDone: (tenant: string, change: PendingChange, from: number) => void;
   readonly onRefused: (tenant: string, reason: string) => void;
 }
 
 /**
- * Makes changes of plan, each once the old plan has all usage of its side and the destination confirms it
- * (docs/explanation/delivery.md#changes-of-plan). Only the tenant's own usage ever waits for it.
+ * Makes changes of plan. Each waits until the old plan has all of its usage and the destination
+ * confirms it (docs/explanation/delivery.md#changes-of-plan). Only the tenant's own usage waits for
+ * a change.
  */
 export class ChangeLane {
   readonly #options: ChangeLaneOptions;
   readonly #arrived: ArrivalCheck;
-  /** What was set aside before a long stop is tried again from then on. */
+  /** Events that were set aside before a long stop are retried from this moment on. */
   readonly #startedAt: number;
-  /** When a tenant's change is looked at next, by the monotonic clock, and how often it was refused in a row. */
-  readonly #slices = new Map<
+  /** The next check of each tenant's change: monotonic milliseconds, and refusals in a row. */
+  readonly #nextChecks = new Map<
     string,
     {
       readonly at: number;
       readonly failures: number;
-      /** The moment of the change that it is a turn of. */
+      /** The `before` of the change to check. */
       readonly before: number | undefined;
     }
   >();
-  /** The head by which everything measured of the old side was in the ledger. */
+  /** The ledger's head at which all measured usage of the old plan was in the ledger. */
   readonly #marks = new Map<string, { readonly before: number; readonly sequence: number }>();
 
   constructor(options: ChangeLaneOptions) {
@@ -84,12 +88,12 @@ export class ChangeLane {
     });
   }
 
-  /** Goes on with changes whose time has come; `cursor` is where the destination stands. */
+  /** Advances changes that are due. `cursor` is the destination's cursor. */
   async step(cursor: number, signal: AbortSignal): Promise<BlockReason | undefined> {
     const { changes, clock, leaving } = this.#options;
     for (const tenant of changes.tenants()) {
       if (leaving.has(tenant)) await changes.withdraw(tenant);
-      else if (this.#sliceOf(tenant) > clock.monotonic()) continue;
+      else if (this.#nextCheckOf(tenant) > clock.monotonic()) continue;
       const blocked = await this.#advance(tenant, cursor, signal);
       if (blocked !== undefined) return blocked;
       if (changes.pendingOf(tenant) === undefined) this.#forget(tenant);
@@ -97,30 +101,33 @@ export class ChangeLane {
     return undefined;
   }
 
-  /** There is news of a tenant's change. */
+  /** Checks a tenant's change in the next step. */
   wake(tenant: string): void {
-    this.#slices.delete(tenant);
+    this.#nextChecks.delete(tenant);
   }
 
-  /** Milliseconds until the next look; undefined when there is no change to make. */
+  /** Milliseconds until the next check; undefined without changes. */
   dueIn(): number | undefined {
     const { changes, clock } = this.#options;
-    const slices = changes.tenants().map((tenant) => this.#sliceOf(tenant));
-    return slices.length === 0 ? undefined : Math.max(0, least(slices) - clock.monotonic());
+    const times = changes.tenants().map((tenant) => this.#nextCheckOf(tenant));
+    return times.length === 0 ? undefined : Math.max(0, least(times) - clock.monotonic());
   }
 
-  /** Cuts what is asked in the background. */
+  /** Aborts background queries. */
   stop(): void {
     this.#arrived.stop();
   }
 
-  /** A change that is asked for again has its turn at once. */
-  #sliceOf(tenant: string): number {
-    const slice = this.#slices.get(tenant);
-    return slice?.before === this.#options.changes.pendingOf(tenant)?.before ? (slice?.at ?? 0) : 0;
+  /**
+   * Returns when a change is checked next, monotonic milliseconds. A new request is checked at
+   * once.
+   */
+  #nextCheckOf(tenant: string): number {
+    const next = this.#nextChecks.get(tenant);
+    return next?.before === this.#options.changes.pendingOf(tenant)?.before ? (next?.at ?? 0) : 0;
   }
 
-  /** One step of one tenant; what concerns the whole destination is returned. */
+  /** Takes one step for one tenant. Returns a reason that blocks the entire destination. */
   async #advance(
     tenant: string,
     cursor: number,
@@ -141,47 +148,47 @@ export class ChangeLane {
     return this.#mayChange(tenant) ? this.#change(tenant, isFirst, signal) : undefined;
   }
 
-  /** Whether the billing system is not making invoices. */
+  /** Returns false while the billing system makes invoices, and plans the next check. */
   #mayChange(tenant: string): boolean {
     const { destination, clock } = this.#options;
     const now = clock.now();
     const quiet = destination.plans?.quietUntil?.(now) ?? now;
-    return quiet <= now || this.#pollAgain(tenant, Math.min(quiet - now, LONGEST_WAIT_MS));
+    return quiet <= now || this.#checkAgain(tenant, Math.min(quiet - now, LONGEST_WAIT_MS));
   }
 
-  /** Whether the old plan has all usage of its side, and has added it up. */
+  /** Returns whether the old plan has all of its usage and has added it up. */
   async #isDrained(tenant: string, pending: PendingChange, cursor: number): Promise<boolean> {
     const { ledger, clock, usageToCome } = this.#options;
     const { before, askedAt: requestedAt } = pending;
     const early = before + SETTLING_MS - clock.now();
-    if (early > 0) return this.#pollAgain(tenant, Math.min(early, LONGEST_WAIT_MS));
+    if (early > 0) return this.#checkAgain(tenant, Math.min(early, LONGEST_WAIT_MS));
     const since = Math.max(before, requestedAt, this.#startedAt);
     let mark = this.#marks.get(tenant);
     if (mark?.before !== before) {
       const { lastWindowEnd = before } = ledger.stats();
-      // A window that is not closed yet may still bring usage; where none closes, it is not waited for.
+      // An open window may still add usage. The wait ends after MAX_BACKFILL if no window closes.
       const nothing = { tenant, sequence: 0, since };
       const isOpen = lastWindowEnd < before && (await usageToCome(nothing, 0, () => true));
-      if (isOpen) return this.#pollAgain(tenant, CHECK_EVERY_MS);
+      if (isOpen) return this.#checkAgain(tenant, CHECK_EVERY_MS);
       mark = { before, sequence: ledger.head() };
       this.#marks.set(tenant, mark);
     }
     const ending = { tenant, sequence: mark.sequence, since };
     const left = await this.#setAside(tenant, mark.sequence);
     if (await usageToCome(ending, cursor, () => left.length > 0)) {
-      return this.#pollAgain(tenant, CHECK_EVERY_MS);
+      return this.#checkAgain(tenant, CHECK_EVERY_MS);
     }
-    return this.#arrived.has(tenant, before) || this.#pollAgain(tenant, CHECK_EVERY_MS);
+    return this.#arrived.has(tenant, before) || this.#checkAgain(tenant, CHECK_EVERY_MS);
   }
 
-  /** Puts on record what the old plan has: from then on the change may have been made. */
+  /** Records what the old plan has. From then on the change may be made. */
   async #begin(tenant: string, cursor: number): Promise<boolean> {
     const left = await this.#setAside(tenant, cursor);
     const outcome = await this.#options.changes.begin(tenant, cursor, left);
-    return outcome.kind === 'written' || this.#pollAgain(tenant, CHECK_EVERY_MS);
+    return outcome.kind === 'written' || this.#checkAgain(tenant, CHECK_EVERY_MS);
   }
 
-  /** Events up to a sequence number that are kept for another reason than the change. */
+  /** Returns parked events up to a sequence number that do not wait for the change. */
   async #setAside(tenant: string, sequence: number): Promise<UnsentRanges> {
     const { records, changes } = this.#options;
     let left: UnsentRanges = [];
@@ -204,7 +211,7 @@ export class ChangeLane {
     const outcome = await this.#attempt(tenant, pending.before, signal);
     if (outcome.kind === 'hold') return outcome;
     if (outcome.kind !== 'changed') return this.#refuse(tenant, outcome);
-    // An attempt before may have ended the old plan already: then this answer's grace is another plan's.
+    // If an earlier attempt ended the old plan, `lateUntil` of this answer belongs to another plan.
     const { kind, from } = outcome;
     const written = await changes.made(tenant, isFirst ? outcome : { kind, from });
     if (written.kind === 'failed') return { kind: 'retry', reason: written.message };
@@ -228,25 +235,25 @@ export class ChangeLane {
 
   #refuse(tenant: string, step: FailedStep): undefined {
     const { clock, random, changes, onRefused } = this.#options;
-    const failures = (this.#slices.get(tenant)?.failures ?? 0) + 1;
+    const failures = (this.#nextChecks.get(tenant)?.failures ?? 0) + 1;
     const afterMs = step.kind === 'retry' ? (step.afterMs ?? 0) : 0;
     const wait = Math.max(afterMs, retryDelayMs(failures, random));
     const before = changes.pendingOf(tenant)?.before;
-    this.#slices.set(tenant, { at: clock.monotonic() + wait, failures, before });
+    this.#nextChecks.set(tenant, { at: clock.monotonic() + wait, failures, before });
     changes.refused(tenant, step.reason);
     onRefused(tenant, step.reason);
     return undefined;
   }
 
-  #pollAgain(tenant: string, ms: number): false {
+  #checkAgain(tenant: string, ms: number): false {
     const { clock, changes } = this.#options;
     const before = changes.pendingOf(tenant)?.before;
-    this.#slices.set(tenant, { at: clock.monotonic() + ms, failures: 0, before });
+    this.#nextChecks.set(tenant, { at: clock.monotonic() + ms, failures: 0, before });
     return false;
   }
 
   #forget(tenant: string): void {
-    this.#slices.delete(tenant);
+    this.#nextChecks.delete(tenant);
     this.#marks.delete(tenant);
     this.#arrived.forget(tenant);
     this.#options.parked.hurry(tenant);

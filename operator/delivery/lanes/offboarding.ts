@@ -15,7 +15,7 @@ import type { UsageToCome } from './usage-to-come.ts';
 
 const CHECK_EVERY_MS = 60_000;
 
-/** Which tenants are to be offboarded at a destination, in memory as on record. */
+/** The requests to offboard tenants at a destination, in memory and on record. */
 export class OffboardRequests {
   readonly #options: Pick<OffboardingOptions, 'ledger' | 'records' | 'clock'>;
   readonly #requests = new Map<string, OffboardRequest>();
@@ -51,7 +51,7 @@ export class OffboardRequests {
     return outcome;
   }
 
-  /** After its record was dropped. */
+  /** Removes a request from memory. Call after its record was dropped. */
   remove(tenant: string): void {
     this.#requests.delete(tenant);
   }
@@ -76,9 +76,9 @@ interface OffboardingOptions {
 }
 
 /**
- * Ends tenants at the destination, but only after their last event was delivered and nothing of theirs
- * is parked, dead or still to be measured; for the latter it waits MAX_BACKFILL at most
- * (docs/explanation/delivery.md#tenants). A tenant that is back by then stays.
+ * Ends tenants at the destination after their last event was delivered
+ * (docs/explanation/delivery.md#tenants). It waits, at most MAX_BACKFILL, for parked events, dead
+ * letters and usage that is still to be measured. A tenant that has returned by then stays.
  */
 export class Offboarding {
   readonly #options: OffboardingOptions;
@@ -89,7 +89,7 @@ export class Offboarding {
     this.#options = options;
   }
 
-  /** Durably requests it: nothing of the tenant lies behind the ledger's head. */
+  /** Durably requests that a tenant is offboarded. None of its events follow the ledger's head. */
   async request(tenant: Tenant): Promise<WriteOutcome> {
     const { leaving, clock } = this.#options;
     const outcome = await leaving.add(tenant);
@@ -97,15 +97,15 @@ export class Offboarding {
     return outcome;
   }
 
-  /** Serves requests whose time has come; `cursor` is where the destination stands. */
+  /** Serves requests that are due. `cursor` is the destination's cursor. */
   async step(cursor: number, signal: AbortSignal): Promise<BlockReason | undefined> {
     const { tenants, clock, leaving } = this.#options;
     const now = clock.monotonic();
-    const turn = new TimeSlice(clock);
+    const slice = new TimeSlice(clock);
     let hasOpenGaps = tenants.openGaps?.();
     for (const [id, request] of leaving.list()) {
-      if (turn.isOver) {
-        await turn.next();
+      if (slice.isOver) {
+        await slice.next();
         hasOpenGaps = tenants.openGaps?.();
       }
       if (tenants.find(id) !== undefined) {
@@ -121,7 +121,7 @@ export class Offboarding {
     return undefined;
   }
 
-  /** Milliseconds until the next check; undefined when nothing is asked for. */
+  /** Milliseconds until the next check; undefined without requests. */
   dueIn(): number | undefined {
     if (this.#options.leaving.count === 0) return undefined;
     return Math.max(0, this.#nextCheck - this.#options.clock.monotonic());
@@ -141,7 +141,7 @@ export class Offboarding {
     return !(await usageToCome(ending, cursor, isSetAside, hasOpenGaps));
   }
 
-  /** A tenant that was never provisioned here has nothing to end. */
+  /** Offboards a tenant. A tenant that was never provisioned here counts as offboarded. */
   async #serve(id: string, signal: AbortSignal): Promise<BlockReason | undefined> {
     const { records, clock, random, onDone, onRefused } = this.#options;
     const known = await records.tenant(id);

@@ -14,12 +14,12 @@ import type { PlanChanges } from './plan-changes.ts';
 import { type TenantDirectory, tenantFingerprint } from './tenant-directory.ts';
 import type { TenantProvisioner } from './tenant-provisioner.ts';
 
-/** What a step of a lane came to: `moved` when there may be more to do at once. */
+/** The outcome of a step of a lane. `moved`: there may be more to do at once. */
 export interface LaneReport {
   readonly moved: boolean;
   readonly accepted: number;
   readonly rejected: number;
-  /** Only what concerns the whole destination. */
+  /** Only a reason that concerns the entire destination. */
   readonly blocked?: BlockReason;
 }
 
@@ -40,12 +40,14 @@ interface ParkedLaneOptions extends LaneOptions {
   readonly pending: Pick<Pending, 'isParking'>;
 }
 
-/** How often a tenant whose usage waits for the change of its plan is looked at; the change itself wakes it. */
+/**
+ * Interval between checks of a tenant that waits for a change of plan. The change itself wakes it.
+ */
 const CHANGE_CHECK_MS = 60_000;
 
 /**
- * Serves parked tenants: provisions one whose time has come, then sends its oldest events, in order.
- * What fails here concerns that tenant only and is tried again after its own backoff.
+ * Serves parked tenants. Each step provisions one due tenant, then sends its oldest events, in
+ * order. A failure concerns that tenant only and is retried after the tenant's own backoff.
  */
 export class ParkedLane {
   readonly #options: ParkedLaneOptions;
@@ -90,8 +92,8 @@ export class ParkedLane {
     reason: string,
     signal: AbortSignal,
   ): Promise<LaneReport> {
-    const { records, settlements, sendPass: sendRound, parked } = this.#options;
-    const { results, blocked } = await sendRound.send(stored, signal, true);
+    const { records, settlements, sendPass, parked } = this.#options;
+    const { results, blocked } = await sendPass.send(stored, signal, true);
     const settled = withResults(stored, results);
     const outcome = await settlements.write(settled, ({ sequence }) =>
       records.dropParked(tenant, sequence),
@@ -116,7 +118,7 @@ export class ParkedLane {
   }
 }
 
-/** Without what waits for a change of plan. */
+/** Yields the events that do not wait for a change of plan. */
 async function* sendable(
   listing: AsyncIterable<SetAsideEvent>,
   changes: PlanChanges,

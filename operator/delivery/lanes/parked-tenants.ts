@@ -4,7 +4,7 @@ import { retryDelayMs } from '../delivery-result.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
 import { WAITS_FOR_CHANGE } from './plan-changes.ts';
 
-/** A tenant whose events are kept, in order, until it can be served. */
+/** A tenant whose events wait, in order, until it can be served. */
 export interface ParkedTenant {
   readonly tenant: string;
   readonly reason: string;
@@ -15,7 +15,7 @@ export interface ParkedTenant {
 
 interface ParkedState {
   readonly reason: string;
-  /** What the tenant was like at the last attempt. */
+  /** The tenant's fingerprint at the last attempt. */
   readonly fingerprint: string;
   readonly since: number;
   readonly failures: number;
@@ -24,7 +24,9 @@ interface ParkedState {
   readonly events: number;
 }
 
-/** Which tenants are set aside, why, and when each is tried again. Their events are ledger records. */
+/**
+ * The parked tenants, each with the reason and the next attempt. Their events are ledger records.
+ */
 export class ParkedTenants {
   readonly #records: DeliveryRecords;
   readonly #clock: Clock;
@@ -62,7 +64,8 @@ export class ParkedTenants {
     const onParked = this.#onParked;
     const known = this.#states.get(tenant);
     if (known !== undefined) {
-      // What waits for a change of plan lets the rest go on; what cannot be served does not.
+      // A tenant that waits for a change of plan still sends older usage. Another reason stops all
+      // of it.
       if (known.reason === WAITS_FOR_CHANGE) this.#change(tenant, () => ({ reason, fingerprint }));
       return;
     }
@@ -72,32 +75,35 @@ export class ParkedTenants {
     onParked(tenant, reason);
   }
 
-  /** Why the tenant is set aside; undefined when it is not. */
+  /** Returns why the tenant is parked; undefined if it is not. */
   reasonOf(tenant: string): string | undefined {
     return this.#states.get(tenant)?.reason;
   }
 
-  /** Nothing of the tenant is kept any more. */
+  /** Removes a tenant without parked events. */
   remove(tenant: string): void {
     this.#states.delete(tenant);
   }
 
-  /** One more event of the tenant is kept. */
+  /** Counts one more parked event of the tenant. */
   storedEvent(tenant: string): void {
     this.#change(tenant, ({ events }) => ({ events: events + 1 }));
   }
 
-  /** Kept events of the tenant are settled; others have their turn before it goes on. */
+  /**
+   * Notes that parked events of the tenant are settled. Other due tenants come before its next
+   * events.
+   */
   settledEvents(tenant: string, events: number): void {
     const state = this.#states.get(tenant);
     if (state === undefined || events === 0) return;
-    // To the end of the map: of several that wait equally long, the first is served.
+    // Moves it to the end of the map. Among tenants that are due equally long, the first is served.
     this.#states.delete(tenant);
     const retryAt = this.#clock.monotonic();
     this.#states.set(tenant, { ...state, events: state.events - events, failures: 0, retryAt });
   }
 
-  /** The tenant could not be served this time either. */
+  /** Notes another failed attempt, and plans the next one. */
   postpone(tenant: string, reason: string, fingerprint: string, afterMs = 0): void {
     const clock = this.#clock;
     const random = this.#random;
@@ -108,18 +114,20 @@ export class ParkedTenants {
     });
   }
 
-  /** All that is kept of the tenant waits for the change of its plan, which is looked at again after `ms`. */
+  /**
+   * Notes that all parked events of the tenant wait for a change of plan. Checks again after `ms`.
+   */
   waitForChange(tenant: string, ms: number): void {
     const retryAt = this.#clock.monotonic() + ms;
     this.#change(tenant, () => ({ reason: WAITS_FOR_CHANGE, failures: 0, retryAt }));
   }
 
-  /** Whatever the tenant waited for is there. */
+  /** Makes the tenant due at once. */
   hurry(tenant: string): void {
     this.#change(tenant, () => ({ retryAt: this.#clock.monotonic() }));
   }
 
-  /** Tries those at once that are no longer what they were at the last attempt. */
+  /** Makes tenants due at once that changed after their last attempt. */
   hurryChanged(fingerprintOf: (tenant: string) => string | undefined): void {
     for (const [tenant, { fingerprint }] of this.#states) {
       const current = fingerprintOf(tenant);
@@ -127,7 +135,7 @@ export class ParkedTenants {
     }
   }
 
-  /** A tenant whose time to try again has come: of several the one that waits longest. */
+  /** Returns the tenant that has been due longest; undefined if none is due. */
   due(): string | undefined {
     const now = this.#clock.monotonic();
     let next: readonly [tenant: string, retryAt: number] | undefined;
@@ -137,7 +145,7 @@ export class ParkedTenants {
     return next?.[0];
   }
 
-  /** Milliseconds until the next is due; undefined when there is none. */
+  /** Milliseconds until the next tenant is due; undefined without parked tenants. */
   dueIn(): number | undefined {
     if (this.#states.size === 0) return undefined;
     const next = least([...this.#states.values()].map(({ retryAt }) => retryAt));

@@ -302,7 +302,7 @@ test('what the destination adds up is waited for, but not for ever', async () =>
   await clock.settle();
   expect(world.plansOf('t')).toHaveLength(3);
   expect(harness.lines).toContain(
-    'warn [fake] the sums of tenant t still differ after half an hour; its plan is changed all the same',
+    'warn [fake] the sums of tenant t still differ after half an hour; changing its plan now',
   );
   expect(billedBy(world, 't', undefined)).toStrictEqual([]);
   await harness.stop();

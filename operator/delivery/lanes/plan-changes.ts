@@ -22,21 +22,21 @@ import {
   type TenantChanges,
 } from '../records/tenant-changes.ts';
 
-/** Of each tenant; with more of them the oldest are forgotten, whose usage is settled long since. */
+/** Most completed changes of a tenant on record. Usage of older changes is settled. */
 const MAX_MADE = 200;
 
-/** Why the usage of the new plan is kept; such a tenant's other usage goes on. */
+/** Reason why usage of the new plan is parked. The tenant's other usage is sent. */
 export const WAITS_FOR_CHANGE = 'waits for the change of its plan';
 
-/** A change of plan that is still to be made. Times are milliseconds since the epoch. */
+/** Status of a pending change of plan. Times are milliseconds since the epoch. */
 export interface PlanChangeStatus {
   readonly tenant: string;
   readonly from: string;
   readonly to: string;
-  /** Usage whose window starts from then on belongs to the new plan. */
+  /** Usage whose window starts at this moment or later belongs to the new plan. */
   readonly at: number;
   readonly since: number;
-  /** Why it was not made at the last attempt. */
+  /** Why the last attempt failed. */
   readonly problem?: string;
 }
 
@@ -46,13 +46,13 @@ export type PlaceReport =
 
 interface PlanChangesOptions {
   readonly destination: Pick<Destination, 'plans'>;
-  /** The destination's own setting. */
+  /** The `planChange` of the destination's settings. */
   readonly planChange: PlanChange;
   readonly ledger: Ledger;
   readonly records: DeliveryRecords;
   readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
   readonly clock: Clock;
-  /** Whether the tenant is being offboarded: then no plan is changed any more. */
+  /** Returns whether the tenant is being offboarded. Its plan does not change any more. */
   readonly isLeaving: (tenant: string) => boolean;
 }
 
@@ -60,8 +60,9 @@ const DONE: StepOutcome = { kind: 'done' };
 const WRITTEN: WriteOutcome = { kind: 'written' };
 
 /**
- * Which changes of plan a destination still has to make, and on which side of each an event falls: every
- * decision is a ledger record before anything follows from it (docs/explanation/delivery.md#changes-of-plan).
+ * The changes of plan at a destination (docs/explanation/delivery.md#changes-of-plan). Decides
+ * which plan each event belongs to. A ledger record of each decision is written before it takes
+ * effect.
  */
 export class PlanChanges {
   readonly #options: PlanChangesOptions;
@@ -78,8 +79,8 @@ export class PlanChanges {
     }
   }
 
-  /** Provisioning wants a change; the moment of one that is asked for already stays. */
-  async query(tenant: Tenant, drain: DrainFirst, signal: AbortSignal): Promise<StepOutcome> {
+  /** Requests a change for provisioning. Keeps the moment of a change that is requested already. */
+  async request(tenant: Tenant, drain: DrainFirst, signal: AbortSignal): Promise<StepOutcome> {
     const { clock, planChange, isLeaving } = this.#options;
     const { current, wanted } = drain;
     const known = this.pendingOf(tenant.id);
@@ -96,27 +97,29 @@ export class PlanChanges {
   }
 
   /**
-   * The tenant is on the plan that it wants. Where it wants another one than when it was asked, the change is
-   * forgotten; where somebody else has made it, it is still gone through, to learn from when on it bills.
+   * Notes that the tenant is on its wanted plan:
+   *
+   * 1. It wants another plan than at the request: the change is dropped.
+   * 2. Somebody else made the change: it is still carried out, to learn when the new plan starts.
    */
   async settled(tenant: Tenant): Promise<StepOutcome> {
     const isSame = this.pendingOf(tenant.id)?.wish === wishOf(tenant);
     return isSame ? DONE : this.withdraw(tenant.id);
   }
 
-  /** Forgets a change that is not under way. */
+  /** Drops a change that is not under way. */
   async withdraw(tenant: string): Promise<StepOutcome> {
     return this.isUnderWay(tenant) ? DONE : this.forget(tenant);
   }
 
-  /** The tenant was offboarded: there is nothing to change any more. */
+  /** Drops a change, under way or not, for example after the tenant was offboarded. */
   async forget(tenant: string): Promise<StepOutcome> {
     if (this.pendingOf(tenant) === undefined) return DONE;
     const { made } = this.#of(tenant);
     return stepOf(await this.#write({ tenant, made }));
   }
 
-  /** The old plan has its usage up to a sequence number, but for these. */
+  /** Records that the old plan has its usage up to a sequence number, except for `late`. */
   async begin(tenant: string, drainedTo: number, late: UnsentRanges): Promise<WriteOutcome> {
     const pending = this.pendingOf(tenant);
     if (pending === undefined) return WRITTEN;
@@ -124,6 +127,7 @@ export class PlanChanges {
     return this.#write({ ...this.#of(tenant), pending: begun });
   }
 
+  /** Records a completed change. */
   async made(
     tenant: string,
     { from, lateUntil }: Extract<ChangeOutcome, { readonly kind: 'changed' }>,
@@ -136,7 +140,7 @@ export class PlanChanges {
     return this.#write({ tenant, made });
   }
 
-  /** The change could not be made this time, or was; for its status. */
+  /** Notes why an attempt failed, for the status. Undefined clears the reason. */
   refused(tenant: string, reason: string | undefined): void {
     if (reason === undefined) this.#problems.delete(tenant);
     else this.#problems.set(tenant, reason);
@@ -146,19 +150,21 @@ export class PlanChanges {
     return this.#changes.get(tenant)?.pending;
   }
 
-  /** Whether the change may have been made already. */
+  /** Returns whether the change may have been made already. */
   isUnderWay(tenant: string): boolean {
     return this.pendingOf(tenant)?.drainedTo !== undefined;
   }
 
-  /** Tenants with a change to make. */
+  /** Returns the tenants with a pending change. */
   tenants(): readonly string[] {
     return [...this.#changes.values()].flatMap(({ tenant, pending }) =>
       pending === undefined ? [] : [tenant],
     );
   }
 
-  /** What is to become of events, by sequence number; throws nothing. */
+  /**
+   * Decides whether events are sent now or wait, by sequence number. Writes the decisions first.
+   */
   async place(queued: readonly QueuedEvent[]): Promise<PlaceReport> {
     const placements = new Map<number, Placement>();
     const noted = new Map<string, TenantChanges>();
@@ -177,18 +183,18 @@ export class PlanChanges {
     return { kind: 'placed', placements };
   }
 
-  /** Whether an event is kept until a change is made. */
+  /** Returns whether an event waits until a change is made. */
   waits(queued: QueuedEvent): boolean {
     const changes = this.#changes.get(queued.event.tenant);
     return changes !== undefined && this.#place(changes, placeableOf(queued), true).kind === 'wait';
   }
 
-  /** As of when an event is sent, as far as that is decided. */
+  /** Returns the moment as of which an event is sent. Its window start while that is undecided. */
   sentAt(queued: QueuedEvent): number {
     return this.sentAtOf(queued.event.tenant, placeableOf(queued));
   }
 
-  /** The same, by what decides it. */
+  /** As {@link PlanChanges.sentAt}, for the position and window start of an event. */
   sentAtOf(tenant: string, placeable: Placeable): number {
     const changes = this.#changes.get(tenant);
     if (changes === undefined) return placeable.start;
@@ -196,7 +202,7 @@ export class PlanChanges {
     return placement.kind === 'send' ? placement.at : placeable.start;
   }
 
-  /** The earliest window start of any event sent as of `time` or later. */
+  /** Returns the earliest window start of any event that is sent as of `time` or later. */
   reach(time: number, tenant?: string): number {
     if (tenant === undefined) {
       return least([time, ...[...this.#changes.values()].map((each) => reachOf(each, time))]);
@@ -220,7 +226,7 @@ export class PlanChanges {
     return placementOf(changes, one, { wasSetAside, isSending, now: clock.now() });
   }
 
-  /** The moment from which usage belongs to the new plan. */
+  /** Returns the moment from which usage belongs to the new plan. */
   async #momentOf(
     tenant: Tenant,
     mode: PlanChange,

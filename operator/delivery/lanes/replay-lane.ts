@@ -3,17 +3,17 @@ import { countResults, retryDelayMs, type SettledEvent, withResults } from '../d
 import { firstOf } from '../records/delivery-records.ts';
 import { IDLE_LANE, type LaneOptions, type LaneReport } from './parked-lane.ts';
 
-/** How long the answer to a replay waits for what becomes of the letters. */
+/** How long the answer to a replay waits for the outcome of the letters. */
 const WAIT_MS = 20_000;
 
-/** What became of replayed letters so far; `pending` ones go on in the background. */
+/** The outcome of replayed letters so far. `pending` letters are sent in the background. */
 export interface ReplayResult {
   readonly replayed: number;
   readonly stillRejected: number;
   readonly pending: number;
 }
 
-/** A replay whose answer waits for what becomes of the letters. */
+/** A replay whose answer waits for the outcome of the letters. */
 interface Session {
   readonly waiting: Set<number>;
   replayed: number;
@@ -28,13 +28,16 @@ interface ReplayLaneOptions extends LaneOptions {
 }
 
 /**
- * Sends dead letters once more that an operator asked for. A letter leaves its record only in the write
- * that settles it, so none is lost if the process ends half-way.
+ * Sends dead letters again at the request of an operator. The write that settles a letter also
+ * drops its record, so none is lost if the process ends in between.
  */
 export class ReplayLane {
   readonly #options: ReplayLaneOptions;
   readonly #sessions = new Set<Session>();
-  /** At once: earlier processes may have left letters. Undefined while there are none. */
+  /**
+   * Monotonic milliseconds; 0 at the start, as earlier processes may have left letters. Undefined
+   * without letters.
+   */
   #retryAt: number | undefined = 0;
   #failures = 0;
 
@@ -42,19 +45,21 @@ export class ReplayLane {
     this.#options = options;
   }
 
-  /** There are letters to send. */
+  /** Sends the letters in the next step. */
   wake(): void {
     this.#retryAt = this.#options.clock.monotonic();
     this.#failures = 0;
   }
 
-  /** Milliseconds until it wants to try again; undefined when there is nothing to send. */
+  /** Milliseconds until the next attempt; undefined without letters. */
   dueIn(): number | undefined {
     if (this.#retryAt === undefined) return undefined;
     return Math.max(0, this.#retryAt - this.#options.clock.monotonic());
   }
 
-  /** Waits until all of these letters are settled, for 20 s at most. Call it before they can be. */
+  /**
+   * Waits until all of these letters are settled, at most 20 s. Call it before the first is sent.
+   */
   async follow(sequences: readonly number[]): Promise<ReplayResult> {
     const done = new AbortController();
     const session = { waiting: new Set(sequences), replayed: 0, stillRejected: 0, done };
@@ -68,14 +73,14 @@ export class ReplayLane {
   }
 
   async step(signal: AbortSignal): Promise<LaneReport> {
-    const { records, settlements, sendPass: sendRound, destination, clock } = this.#options;
+    const { records, settlements, sendPass, destination, clock } = this.#options;
     if (this.#retryAt === undefined || this.#retryAt > clock.monotonic()) return IDLE_LANE;
     const letters = await firstOf(records.replay(), destination.limits.batchEvents);
     if (letters.length === 0) {
       this.#retryAt = undefined;
       return IDLE_LANE;
     }
-    const { results, blocked } = await sendRound.send(letters, signal);
+    const { results, blocked } = await sendPass.send(letters, signal);
     const answered = withResults(letters, results);
     const outcome = await settlements.write(answered, ({ sequence }) =>
       records.dropReplay(sequence),

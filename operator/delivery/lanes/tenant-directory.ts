@@ -4,8 +4,8 @@ import type { Tenant } from '../../model/tenant.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
 
 /**
- * A tenant as a destination is provisioned with it: as discovery knows it, else as it was provisioned
- * last (also by an earlier process), else as far as an event tells.
+ * Finds tenants as a destination is provisioned with them: from discovery, else as last provisioned
+ * (by this or an earlier process), else from an event.
  */
 export class TenantDirectory {
   readonly #records: DeliveryRecords;
@@ -19,14 +19,14 @@ export class TenantDirectory {
     this.#maxBackfillMs = maxBackfillMs;
   }
 
-  /** The tenant of an event that is to be sent. */
+  /** Returns the tenant of an event that is to be sent. */
   async ofEvent(event: UsageEvent): Promise<Tenant> {
-    const { known, tenant = tenantOfEvent(event) } = await this.#lookUp(event.tenant);
+    const { known, tenant = tenantOfEvent(event) } = await this.#findStored(event.tenant);
     const merged = withBillableFrom(tenant, known?.billableFrom);
     return { ...merged, billableFrom: billableFrom(merged, event, this.#maxBackfillMs()) };
   }
 
-  /** The tenant as discovery knows it; undefined when it does not. */
+  /** Returns the tenant from discovery; undefined if discovery does not know it. */
   current(id: string): Tenant | undefined {
     const tenant = this.#tenants.find(id);
     return tenant && withBillableFrom(tenant, this.#lastProvisioned.get(id)?.billableFrom);
@@ -35,17 +35,17 @@ export class TenantDirectory {
   async find(id: string): Promise<Tenant> {
     const current = this.#tenants.find(id);
     if (current !== undefined) return current;
-    const { tenant = unknownTenant(id) } = await this.#lookUp(id);
+    const { tenant = unknownTenant(id) } = await this.#findStored(id);
     return tenant;
   }
 
-  /** The tenant as it would be provisioned without an event: one that was served before. */
+  /** Returns the tenant for provisioning without an event. It was served before. */
   async asServed(id: string): Promise<Tenant> {
-    const { known, tenant = unknownTenant(id) } = await this.#lookUp(id);
+    const { known, tenant = unknownTenant(id) } = await this.#findStored(id);
     return withBillableFrom(tenant, known?.billableFrom);
   }
 
-  /** The destination has been provisioned with it; the change is to be written. */
+  /** Notes that the tenant was provisioned. Write the returned change. */
   provisioned(tenant: Tenant): RecordChange {
     this.#lastProvisioned.set(tenant.id, tenant);
     return this.#records.putTenant(tenant);
@@ -55,8 +55,8 @@ export class TenantDirectory {
     this.#lastProvisioned.delete(id);
   }
 
-  /** `known`: as it was provisioned last. */
-  async #lookUp(
+  /** `known` is the tenant as last provisioned. */
+  async #findStored(
     id: string,
   ): Promise<{ readonly known: Tenant | undefined; readonly tenant: Tenant | undefined }> {
     const known = this.#lastProvisioned.get(id) ?? (await this.#records.tenant(id));
@@ -72,27 +72,30 @@ function withBillableFrom(tenant: Tenant, billableFrom: number | undefined): Ten
 /** The tenants that discovery knows. */
 export interface TenantSource {
   find(id: string): Tenant | undefined;
-  /** One that another process has discovered, and this one perhaps not yet. */
+  /** Returns a tenant that another process has discovered, perhaps before this one. */
   recorded?(id: string): Promise<Tenant | undefined>;
-  /** The listener is called after every change; returns the function that ends the subscription. */
+  /** Calls the listener after every change. Returns the function that ends the subscription. */
   subscribe(listener: () => void): () => void;
-  /** Tells, as of this moment, whether usage of a tenant may still come, since some of it could not be measured yet. */
+  /** Returns, as of now, a predicate: has a tenant usage that could not be measured yet? */
   openGaps?(): (id: string) => boolean;
 }
 
-/** A tenant that discovery does not know, as far as an event tells: usage may be pushed in for anybody. */
+/**
+ * Returns a tenant from an event alone. Usage may be pushed for tenants that discovery does not
+ * know.
+ */
 export function tenantOfEvent({ tenant, region = '' }: UsageEvent): Tenant {
   return { ...unknownTenant(tenant), region };
 }
 
-/** A tenant of which nothing but the id is known, not even since when it exists. */
+/** Returns a tenant with nothing but its id. `createdAt` is 0 because it is unknown. */
 export function unknownTenant(id: string): Tenant {
   return { id, displayName: id, region: '', clusters: [], createdAt: 0 };
 }
 
 /**
- * The earliest window start that may have to be billed: the tenant's creation, but no earlier than
- * backfill could reach back from its first event, and never after that event.
+ * Returns the earliest window start that may be billed, milliseconds since the epoch: the tenant's
+ * creation, at most MAX_BACKFILL before its first event, and never after that event.
  */
 export function billableFrom(tenant: Tenant, event: UsageEvent, maxBackfillMs: number): number {
   const first = Date.parse(event.window_start);
@@ -100,7 +103,7 @@ export function billableFrom(tenant: Tenant, event: UsageEvent, maxBackfillMs: n
   return Math.min(first, known, Math.max(tenant.createdAt, first - maxBackfillMs));
 }
 
-/** What makes a tenant worth provisioning again when it changes. */
+/** Returns a text that changes if the tenant must be provisioned again. */
 export function tenantFingerprint(tenant: Tenant): string {
   return JSON.stringify({ ...tenant, billableFrom: undefined });
 }

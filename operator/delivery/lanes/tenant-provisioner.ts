@@ -14,17 +14,20 @@ import { type TenantDirectory, tenantFingerprint } from './tenant-directory.ts';
 const CONCURRENCY = 8;
 /** Failures of one tenant in a row, while others succeed, before its events are parked. */
 const MAX_FAILURES = 5;
-/** How often the other side may say that it does not know a tenant that was just provisioned. */
+/** Number of refusals of a provisioned tenant as unknown that parks it. */
 const MAX_REFUSALS = 3;
-/** Tenants that fail, none succeeding, before the rest of a batch is not tried. */
+/** Number of failed tenants, without a success, after which the others of a batch are not tried. */
 const DOWN_AFTER = 3;
 
-/** `refusals` counts how often the other side said, since an event was accepted, that it does not know the tenant. */
+/**
+ * `refusals` counts how often the destination refused the tenant as unknown since an accepted
+ * event.
+ */
 type TenantState =
   | { readonly kind: 'ready'; readonly fingerprint: string; readonly refusals: number }
   | { readonly kind: 'failing'; readonly failures: number; readonly since: number };
 
-/** Whether a tenant's events may be sent now. */
+/** The decision whether a tenant's events may be sent now. */
 export type Admission =
   | { readonly kind: 'ready' }
   | { readonly kind: 'parked'; readonly reason: string }
@@ -36,10 +39,10 @@ interface TenantProvisionerOptions {
   readonly directory: TenantDirectory;
   readonly parked: ParkedTenants;
   readonly changes: PlanChanges;
-  /** The destination's own setting. */
+  /** The `planChange` of the destination's settings. */
   readonly planChange: PlanChange;
   readonly clock: Clock;
-  /** Whether the destination answers at all, asked when it is not clear whose fault a failure is. */
+  /** Returns whether the destination answers. Called if the cause of a failure is unclear. */
   readonly probe: (signal: AbortSignal) => Promise<boolean>;
 }
 
@@ -53,8 +56,8 @@ const WAITING: Admission = { kind: 'waiting' };
 const READY: AdmitOutcome = { admission: { kind: 'ready' } };
 
 /**
- * Provisions a tenant before its first event and whenever it changes, and has the events of one that
- * cannot be provisioned set aside, out of the way of all others (docs/explanation/delivery.md#tenants).
+ * Provisions tenants before their first event and after each change. Parks a tenant that cannot be
+ * provisioned, so that other tenants go on (docs/explanation/delivery.md#tenants).
  */
 export class TenantProvisioner {
   readonly #options: TenantProvisionerOptions;
@@ -65,7 +68,9 @@ export class TenantProvisioner {
     this.#options = options;
   }
 
-  /** Provisions what needs it. `firstEvents` has the earliest event to send of each tenant. */
+  /**
+   * Provisions tenants that need it. `firstEvents` has the earliest event to send of each tenant.
+   */
   async admit(
     firstEvents: ReadonlyMap<string, UsageEvent>,
     signal: AbortSignal,
@@ -82,7 +87,7 @@ export class TenantProvisioner {
     await pLimit(CONCURRENCY).map(firstEvents, async ([id, event]) => {
       const reason = this.#parkedReason(id);
       admissions.set(id, reason === undefined ? WAITING : { kind: 'parked', reason });
-      // When nobody can be provisioned the destination is down: the rest need not be tried.
+      // If no tenant can be provisioned the destination is down, so the others are not tried.
       const down = failures >= DOWN_AFTER && successes === 0;
       if (reason !== undefined || blocked?.kind === 'hold' || down) return;
       const outcome = await this.#admitOne(await directory.ofEvent(event), changes, signal);
@@ -95,7 +100,7 @@ export class TenantProvisioner {
     return { admissions, blocked };
   }
 
-  /** Provisions again what has changed since, whether or not it has events. */
+  /** Provisions changed tenants again, with or without events. */
   async refresh(signal: AbortSignal): Promise<BlockReason | undefined> {
     const { directory, parked } = this.#options;
     parked.hurryChanged((id) => {
@@ -114,24 +119,26 @@ export class TenantProvisioner {
     return blocked;
   }
 
-  /** Provisions a parked tenant; it stays parked. */
+  /** Provisions a parked tenant. It stays parked. */
   async retry(event: UsageEvent, signal: AbortSignal): Promise<StepOutcome> {
     return this.#provisionAlone(await this.#options.directory.ofEvent(event), signal);
   }
 
-  /** Provisions a tenant of which nobody has made sure yet as it is now, whether or not it has events. */
+  /** Provisions a tenant unless it is provisioned in its current form, with or without events. */
   async review(id: string, signal: AbortSignal): Promise<StepOutcome> {
     const tenant = await this.#options.directory.asServed(id);
     return this.#isSure(tenant) ? DONE : this.#provisionAlone(tenant, signal);
   }
 
-  /** The destination has something else now: it is provisioned again before the next attempt. */
+  /**
+   * Provisions the tenant again before the next attempt, because the destination's state changed.
+   */
   recheck(tenant: string): void {
     const state = this.#states.get(tenant);
     if (state?.kind === 'ready') this.#states.set(tenant, { ...state, fingerprint: '' });
   }
 
-  /** One event of the tenant was accepted. */
+  /** Notes that an event of the tenant was accepted. */
   accepted(tenant: string): void {
     this.#lastSuccess = this.#options.clock.monotonic();
     const state = this.#states.get(tenant);
@@ -139,7 +146,7 @@ export class TenantProvisioner {
     this.#states.set(tenant, { ...state, refusals: 0 });
   }
 
-  /** The other side says that it does not know the tenant. */
+  /** Notes that the destination refused the tenant as unknown. */
   refused(tenant: string, reason: string): void {
     const state = this.#states.get(tenant);
     const refusals = (state?.kind === 'ready' ? state.refusals : 0) + 1;
@@ -148,13 +155,13 @@ export class TenantProvisioner {
     if (refusals >= MAX_REFUSALS) this.#options.parked.add(tenant, reason);
   }
 
-  /** The tenant was offboarded. */
+  /** Forgets an offboarded tenant. */
   forget(tenant: string): void {
     this.#states.delete(tenant);
     this.#options.directory.forget(tenant);
   }
 
-  /** `changes` gathers the records to write. */
+  /** `changes` collects the records to write. */
   async #admitOne(
     tenant: Tenant,
     changes: RecordChange[],
@@ -178,7 +185,7 @@ export class TenantProvisioner {
     signal: AbortSignal,
   ): Promise<StepOutcome> {
     const { directory, clock, changes: planChanges } = this.#options;
-    // Until its answer is known nobody can say which plan there is to compare with.
+    // While a change of plan is under way it is unknown which plan to compare with.
     if (planChanges.isUnderWay(tenant.id)) return DONE;
     const outcome = await this.#attempt(tenant, signal);
     if (outcome.kind !== 'done') return outcome;
@@ -191,13 +198,13 @@ export class TenantProvisioner {
     return outcome;
   }
 
-  /** Provisions a tenant, and asks for its change of plan where that takes one. */
+  /** Provisions a tenant, and requests a change of plan if the destination needs one. */
   async #attempt(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
     const { destination, changes, planChange } = this.#options;
     const wished = planChange === 'now' ? tenant : { planChange, ...tenant };
     const outcome = await attempt(destination, wished, signal);
     if (outcome.kind === 'done') return changes.settled(tenant);
-    return outcome.kind === 'drain' ? changes.query(tenant, outcome, signal) : outcome;
+    return outcome.kind === 'drain' ? changes.request(tenant, outcome, signal) : outcome;
   }
 
   async #provisionAlone(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
@@ -212,7 +219,10 @@ export class TenantProvisioner {
     return state?.kind === 'ready' && state.fingerprint === tenantFingerprint(tenant);
   }
 
-  /** Why a tenant is set aside with all its events; one that changes its plan goes on with those of the old one. */
+  /**
+   * Returns why all events of a tenant wait. During a change of plan, usage of the old plan is
+   * sent.
+   */
   #parkedReason(id: string): string | undefined {
     const { parked, changes } = this.#options;
     const reason = parked.reasonOf(id);
@@ -235,13 +245,13 @@ export class TenantProvisioner {
     return next;
   }
 
-  /** What it changes is only a memory aid: an event is never sent later for the lack of it. */
+  /** Writes records. If the write fails, the tenant is only provisioned again later. */
   async #remember(changes: readonly RecordChange[]): Promise<void> {
     if (changes.length > 0) await this.#options.ledger.writeRecords(changes);
   }
 }
 
-/** A destination that throws is at fault itself, not the tenant. */
+/** Provisions a tenant once. If the destination throws, the outcome is `retry`. */
 async function attempt(
   destination: Destination,
   tenant: Tenant,

@@ -1,19 +1,23 @@
 import type { Clock } from '../../telemetry/clock.ts';
 import type { TenantSource } from './tenant-directory.ts';
 
-/** Something of a tenant that ends at a destination, and may only end after the usage that belongs to it. */
+/** A plan or tenant that ends at a destination after all of its usage is delivered. */
 export interface Ending {
   readonly tenant: string;
-  /** The ledger's head by which all of it that could be measured was there. */
+  /** The ledger's head at which all of its measured usage was in the ledger. */
   readonly sequence: number;
-  /** From when on the rest is waited for, milliseconds since the epoch. */
+  /** Start of the wait for the remaining usage, milliseconds since the epoch. */
   readonly since: number;
 }
 
 /**
- * Whether usage is still to come before something ends: the cursor has not passed it, some of it is set
- * aside, or a gap is still to be measured. For the latter two it waits MAX_BACKFILL at most. Whoever asks
- * for many tenants at once brings what tells of their gaps.
+ * Returns whether usage is still to come before something ends:
+ *
+ * 1. The cursor has not passed it.
+ * 2. Some of it is set aside, for at most MAX_BACKFILL.
+ * 3. A gap is still to be measured, for at most MAX_BACKFILL.
+ *
+ * A caller with many tenants passes `hasOpenGaps`, so that gaps are read once.
  */
 export type UsageToCome = (
   ending: Ending,

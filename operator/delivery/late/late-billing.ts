@@ -12,16 +12,18 @@ import type { TenantDirectory } from '../lanes/tenant-directory.ts';
 import type { InFlight } from '../records/in-flight.ts';
 import type { LateLines, PricedEvent } from './late-lines.ts';
 
-/** What became of late events. Those that are neither settled nor waiting are sent as usage. */
+/** The outcome of late events. Those that are neither settled nor waiting are sent as usage. */
 export interface LateReport {
   /** By sequence number. */
   readonly results: ReadonlyMap<number, DeliveryResult>;
-  /** Not to be sent in this round. */
+  /** Sequence numbers that are not sent in this attempt. */
   readonly waiting: ReadonlySet<number>;
   readonly blocked?: BlockReason;
 }
 
-/** A late event as it would be sent: as of another moment where a change of plan has moved it. */
+/**
+ * A late event. `sent` is its form at the destination, where a change of plan may have moved it.
+ */
 export interface LateEvent extends QueuedEvent {
   readonly sent: QueuedEvent['event'];
 }
@@ -39,9 +41,11 @@ interface LateBillingOptions {
 export type LateBilling = (late: readonly LateEvent[], signal: AbortSignal) => Promise<LateReport>;
 
 /**
- * Makes late events parts of lines, at the price of their time (docs/explanation/delivery.md#late-usage). What the
- * billing system may have already is not billed apart: what was sent a short while ago is sent once more, and what
- * was sent long ago is asked after.
+ * Adds late events to lines, at the price of their time (docs/explanation/delivery.md#late-usage).
+ * An event that the billing system may already have is not billed separately:
+ *
+ * 1. Sent recently: it is sent again, and the billing system recognizes its id.
+ * 2. Sent long ago: the billing system is queried for it.
  */
 export function createLateBilling(options: LateBillingOptions): LateBilling {
   const { biller, policy, lines, corrections, verify, inFlight, directory } = options;
@@ -56,30 +60,30 @@ export function createLateBilling(options: LateBillingOptions): LateBilling {
     const sent = late.map(({ sent: event, ...one }): QueuedEvent => ({ ...one, event }));
     const overdue = new Set(inFlight.overdue(sent).map(({ sequence }) => sequence));
     const known = new Set(inFlight.mayHave(sent).map(({ sequence }) => sequence));
-    const ours = late.filter(({ sequence }) => overdue.has(sequence) || !known.has(sequence));
+    const billable = late.filter(({ sequence }) => overdue.has(sequence) || !known.has(sequence));
 
-    for (const [sequence, { result }] of await corrections(ours)) {
+    for (const [sequence, { result }] of await corrections(billable)) {
       if (result === undefined) waiting.add(sequence);
       else results.set(sequence, result);
     }
 
-    const requested = sent.filter((one) => overdue.has(one.sequence) && isOpen(one));
-    const verified = await verify(requested, signal);
+    const queried = sent.filter((one) => overdue.has(one.sequence) && isOpen(one));
+    const verified = await verify(queried, signal);
     for (const [sequence, result] of verified.results) results.set(sequence, result);
-    if (verified.blocked !== undefined) requested.filter(isOpen).forEach(wait);
+    if (verified.blocked !== undefined) queried.filter(isOpen).forEach(wait);
     blocked = verified.blocked;
 
     const priced: PricedEvent[] = [];
-    const open = ours.filter(isOpen);
-    for (const [tenant, own] of Map.groupBy(open, ({ event }) => event.tenant)) {
-      const events = own.map((one) => one.sent);
+    const open = billable.filter(isOpen);
+    for (const [tenant, ofTenant] of Map.groupBy(open, ({ event }) => event.tenant)) {
+      const events = ofTenant.map((one) => one.sent);
       const answers = await biller.price(await directory.find(tenant), events, signal);
-      for (const [index, one] of own.entries()) {
+      for (const [index, one] of ofTenant.entries()) {
         const { sequence, event } = one;
         const answer = answers[index] ?? { kind: 'retry', reason: 'no price for late usage' };
         if (answer.kind === 'priced') {
-          const isCredit = policy === 'credit' && isNegative(event.quantity);
-          const way = isCredit ? 'credit' : 'next';
+          const isCreditNote = policy === 'credit' && isNegative(event.quantity);
+          const way = isCreditNote ? 'credit' : 'next';
           const { price } = answer;
           priced.push({ sequence, event, price, way });
         } else if (answer.kind === 'delivered') {

@@ -7,16 +7,16 @@ import type { TenantDirectory } from '../lanes/tenant-directory.ts';
 import type { StoredLine } from '../records/late-line.ts';
 import { type LateLines, lateLineOf } from './late-lines.ts';
 
-/** How long a line takes in usage before it is billed. */
+/** How long a line collects usage before it is billed. */
 const GATHER_MS = 3_600_000;
-/** How often a line is tried again that the billing system does not take. */
+/** Interval between attempts to bill a line that the billing system refuses. */
 const REFUSED_MS = 3_600_000;
 
 interface LateLaneOptions {
   readonly biller: LateBiller | undefined;
   readonly lines: LateLines;
   readonly directory: Pick<TenantDirectory, 'find'>;
-  /** Of a tenant that goes a line is billed at once. */
+  /** Lines of a leaving tenant are billed at once. */
   readonly leaving: Pick<OffboardRequests, 'has'>;
   readonly clock: Clock;
   /** Numbers in [0, 1). */
@@ -24,7 +24,7 @@ interface LateLaneOptions {
   readonly onRefused: (line: StoredLine, reason: string) => void;
 }
 
-/** Bills lines of late usage, one in a step, each once it has gathered for an hour. */
+/** Bills lines of late usage, one in each step, after each has collected usage for an hour. */
 export class LateLane {
   readonly #options: LateLaneOptions;
   readonly #retryAt = new Map<string, number>();
@@ -41,7 +41,7 @@ export class LateLane {
     return due === undefined ? IDLE_LANE : this.#bill(biller, due, signal);
   }
 
-  /** Milliseconds until there is something to do; undefined when there is nothing. */
+  /** Milliseconds until the next line is due; undefined without lines. */
   dueIn(): number | undefined {
     const { biller, lines, clock } = this.#options;
     const times = biller === undefined ? [] : lines.waiting().map((line) => this.#dueAt(line));
@@ -58,13 +58,13 @@ export class LateLane {
   async #bill(biller: LateBiller, line: StoredLine, signal: AbortSignal): Promise<LaneReport> {
     const { lines, directory, onRefused } = this.#options;
     if ((await lines.close(line)).kind === 'failed') return this.#fail(line);
-    const requested = lateLineOf(line);
+    const lateLine = lateLineOf(line);
     const tenant = await directory.find(line.tenant);
     const outcome =
-      requested.minor === 0n
+      lateLine.minor === 0n
         ? ({ kind: 'billed', reference: 'nothing' } as const)
-        : await biller.bill(tenant, requested, signal);
-    // What a key may not do with invoices says nothing of usage, which goes on.
+        : await biller.bill(tenant, lateLine, signal);
+    // The API key may lack rights for invoices only. Usage delivery continues.
     if (outcome.kind === 'rejected' || outcome.kind === 'hold') {
       lines.refused(line, outcome.reason);
       onRefused(line, outcome.reason);

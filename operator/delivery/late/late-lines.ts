@@ -18,11 +18,11 @@ import type { DeliveryRecords } from '../records/delivery-records.ts';
 import type { LatePart, StoredLine } from '../records/late-line.ts';
 import { createSequenceSet } from '../records/sequence-sets.ts';
 
-/** Parts of a line at the most: its record is written with each batch that adds some. */
+/** Most parts of a line. Each batch that adds parts writes the full record again. */
 const MAX_PARTS = 500;
 const HEX_DIGITS = 32;
 
-/** An event with what it costs. */
+/** A late event with its price. */
 export interface PricedEvent extends QueuedEvent {
   readonly price: LatePrice;
   readonly way: LateWay;
@@ -38,12 +38,13 @@ interface LateLinesOptions {
 }
 
 /**
- * Which late events are billed apart from the usage of their time, each in one line for good: decided in a durable
- * write before anything follows from it, so that a restart, a replay and a rewound cursor find it again.
+ * Late events that are billed separately from the usage of their time, each in exactly one line. A
+ * durable write assigns the line before anything is sent. A restart, a replay and a rewound cursor
+ * find the same line again.
  */
 export class LateLines {
   readonly #options: LateLinesOptions;
-  /** Those that are not billed yet, by id. */
+  /** The lines that are not billed yet, by id. */
   readonly #lines = new Map<string, StoredLine>();
   readonly #taken = createSequenceSet();
   readonly #problems = new Map<string, LateRefusal>();
@@ -58,22 +59,22 @@ export class LateLines {
     for await (const line of records.late()) {
       const isStored = line.parts.some(({ sequence }) => sequence > ledger.lowWater());
       if (line.state === 'billed' && !isStored) gone.push(records.dropLate(line.id));
-      else this.#keep(line);
+      else this.#remember(line);
     }
     if (gone.length > 0) await ledger.writeRecords(gone);
   }
 
-  /** Whether an event is part of a line, billed or not. */
+  /** Returns whether an event belongs to a line, billed or not. */
   has(sequence: number): boolean {
     return this.#taken.has(sequence);
   }
 
-  /** Those that are not billed yet, the oldest first. */
+  /** The lines that are not billed yet, the oldest first. */
   waiting(): readonly StoredLine[] {
     return [...this.#lines.values()].toSorted((a, b) => a.openedAt - b.openedAt);
   }
 
-  /** Makes events parts of lines. */
+  /** Durably adds events to open lines, and opens new lines where none fits. */
   async add(events: readonly PricedEvent[]): Promise<WriteOutcome> {
     const { ledger, records, clock } = this.#options;
     const changed = new Map<string, StoredLine>();
@@ -91,21 +92,24 @@ export class LateLines {
       });
     }
     const outcome = await ledger.writeRecords([...changed.values()].map(records.putLate));
-    if (outcome.kind === 'written') for (const line of changed.values()) this.#keep(line);
+    if (outcome.kind === 'written') for (const line of changed.values()) this.#remember(line);
     return outcome;
   }
 
-  /** From now on nothing is added to a line. */
+  /** Durably closes a line: nothing is added afterwards. */
   async close(line: StoredLine): Promise<WriteOutcome> {
     const { ledger, records } = this.#options;
     if (line.state !== 'open') return { kind: 'written' };
     const closed: StoredLine = { ...line, state: 'closed' };
     const outcome = await ledger.writeRecords([records.putLate(closed)]);
-    if (outcome.kind === 'written') this.#keep(closed);
+    if (outcome.kind === 'written') this.#remember(closed);
     return outcome;
   }
 
-  /** Notes in one write what a line was billed as, and an event in the ledger for each of its parts where it takes events. */
+  /**
+   * Notes in one write that a line was billed. If the ledger accepts events, the write also appends
+   * a note for each part.
+   */
   async billed(line: StoredLine, reference: string): Promise<LedgerFailure | undefined> {
     const { ledger, records, mayAppend = true } = this.#options;
     const record = records.putLate({ ...line, state: 'billed', reference });
@@ -134,7 +138,7 @@ export class LateLines {
     });
   }
 
-  /** The billing system does not take a line: it is told, and tried again later. */
+  /** Notes that the billing system refuses a line, for the status. */
   refused(line: StoredLine, reason: string): void {
     const at = this.#problems.get(line.id)?.at ?? this.#options.clock.now();
     const example = line.parts[0]?.id ?? '';
@@ -148,12 +152,12 @@ export class LateLines {
     });
   }
 
-  /** What is not billed, and why (condition `LateRefusals`). */
+  /** The refused lines with the reasons (condition `LateRefusals`). */
   problems(): readonly LateRefusal[] {
     return [...this.#problems.values()];
   }
 
-  #keep(line: StoredLine): void {
+  #remember(line: StoredLine): void {
     for (const { sequence } of line.parts) this.#taken.add(sequence);
     if (line.state !== 'billed') this.#lines.set(line.id, line);
   }
@@ -176,7 +180,7 @@ export class LateLines {
   }
 }
 
-/** A line as a destination bills it. */
+/** Returns a line as a destination bills it: quantity, amount and text. */
 export function lateLineOf({ id, way, price, like, parts }: StoredLine): LateLine {
   const { metric, unit, sku } = decodeEvent(like);
   const nanos = parts.reduce((sum, { quantity }) => sum + nanosFromDecimal(quantity), 0n);

@@ -104,7 +104,10 @@ function createBiller() {
   };
 }
 
-/** A multiple of an event's own, a power of two: two sums are equal only where they are of the same events. */
+/**
+ * A multiple of an event's own, a power of two: two sums are equal only where they are of the same
+ * events.
+ */
 function quantityOf(number: number): Decimal {
   return decimalFromNanos((1n << BigInt(number)) * 1_000_000_001n);
 }

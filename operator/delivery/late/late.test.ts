@@ -154,7 +154,7 @@ test('Stripe: a key that may not make lines is told, and usage goes on', async (
   await vi.waitFor(() => expect(one.delivery().status('bills')?.lateRefusals).toStrictEqual([]));
 });
 
-test('Stripe: usage of a closed period that is sent all the same is on no invoice, and is told', async () => {
+test('Stripe: usage of a closed period that is sent anyway is on no invoice, and is reported', async () => {
   const one = await withStripe('send');
   one.turnTo('01-05T00:02');
   await one.use('01-05T00:00', '10');
@@ -162,7 +162,7 @@ test('Stripe: usage of a closed period that is sent all the same is on no invoic
   await one.use('01-20T00:00', '4');
   expect(await one.report()).toMatchObject({
     differing: 1,
-    examples: [{ difference: '-4', cause: 'the usage came after its invoice was final' }],
+    examples: [{ difference: '-4', cause: 'the usage arrived after its invoice was final' }],
   });
   expect(one.stripe.account().events).toMatchObject([
     { units: '10', fate: { kind: 'invoiced' } },

@@ -1,12 +1,12 @@
 const DAY_MS = 86_400_000;
-/** Usage that no invoice covers is on none for good by that age: a month, and time to invoice it. */
+/** Age at which uncovered usage counts as never invoiced: a month, and time to invoice it. */
 const UNCOVERED_MS = 40 * DAY_MS;
-/** How far marks are apart: usage is found uncovered when it is 40 to 45 days old. */
+/** Distance between marks. Usage is found uncovered at an age of 40 to 45 days. */
 const MARK_EVERY_MS = 5 * DAY_MS;
 
 /**
- * A moment, and how much of the open usage begins before it: its age is known long after its events are deleted.
- * Milliseconds since the epoch, nano-units.
+ * A moment (milliseconds since the epoch) and the open usage that begins before it (nano-units).
+ * Marks give the age of usage whose events are deleted.
  */
 export interface AgeMark {
   readonly at: number;
@@ -22,7 +22,9 @@ export function addToMarks(
   return marks.map((mark) => (at < mark.at ? { ...mark, before: mark.before + nanos } : mark));
 }
 
-/** The marks of what stays open where usage before `until`, `nanos` of it, is closed. */
+/**
+ * Returns the marks of the usage that stays open after `nanos` of usage before `until` is closed.
+ */
 export function closeMarks(
   marks: readonly AgeMark[],
   until: number,
@@ -33,7 +35,10 @@ export function closeMarks(
     .map(({ at, before }) => ({ at, before: before - nanos }));
 }
 
-/** The marks with another one for the usage that is open now, where the last one is five days old. */
+/**
+ * Adds a mark for the usage that is open now if the last mark is five days old. Drops unneeded
+ * marks.
+ */
 export function markAge(marks: readonly AgeMark[], open: bigint, now: number): readonly AgeMark[] {
   if (open === 0n) return [];
   const oldest = marks.findLastIndex(({ at }) => at <= now - UNCOVERED_MS);
@@ -42,7 +47,10 @@ export function markAge(marks: readonly AgeMark[], open: bigint, now: number): r
   return now - last < MARK_EVERY_MS ? needed : [...needed, { at: now, before: open }];
 }
 
-/** The last mark before which usage is too old for an invoice that is still to come; none is later than `invoicedFrom`. */
+/**
+ * Returns the last mark whose usage is too old for any coming invoice, at most `invoicedFrom`.
+ * Undefined if there is no such usage.
+ */
 export function agedMark(
   marks: readonly AgeMark[],
   invoicedFrom: number,

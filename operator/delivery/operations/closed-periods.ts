@@ -5,8 +5,8 @@ import type { PlanChanges } from '../lanes/plan-changes.ts';
 import type { InvoiceReconcile } from './invoice-reconcile.ts';
 
 /**
- * Which of the events that an operator sends once more belong to billing periods that are invoiced for good,
- * in words; undefined where none does, as far as the invoices were seen.
+ * Returns a text about events to be sent again that belong to billing periods with final invoices.
+ * Undefined if there are none, by the invoices that were fetched so far.
  */
 export type ClosedPeriods = (again: AsyncIterable<QueuedEvent>) => Promise<string | undefined>;
 
@@ -17,14 +17,14 @@ export function createClosedPeriods({
   effect,
   late,
 }: {
-  /** Absent where the destination makes no invoices, or cannot tell of them. */
+  /** Absent if the destination makes no invoices, or does not report them. */
   readonly invoices: Pick<InvoiceReconcile, 'closedUntil'> | undefined;
-  /** When usage counts that a change of plan moved. */
+  /** The moment as of which usage is sent, where a change of plan has moved it. */
   readonly changes: Pick<PlanChanges, 'sentAt'>;
   readonly wants: (event: QueuedEvent['event']) => boolean;
-  /** What the billing system does with usage of such periods. */
+  /** For people: what the billing system does with usage of such periods. */
   readonly effect: string | undefined;
-  /** What is done with it here (docs/explanation/delivery.md#late-usage). */
+  /** The policy for late usage (docs/explanation/delivery.md#late-usage). */
   readonly late: LatePolicy | undefined;
 }): ClosedPeriods {
   if (invoices === undefined) return async () => undefined;
@@ -48,7 +48,7 @@ export function createClosedPeriods({
         : `${tenants.size} tenants whose invoices are final, those of ${JSON.stringify(tenant)} until ${formatInstant(until)}`;
     const what = `${events} ${events === 1 ? 'event' : 'events'} of closed billing periods: of ${whose}`;
     const outcome = isBilledSeparately(late)
-      ? `late is "${late}": it is billed by lines of its own`
+      ? `late is "${late}": it is billed on separate lines`
       : effect;
     return outcome === undefined ? what : `${what}: ${outcome}`;
   };

@@ -9,12 +9,14 @@ import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
 import { isUnsent } from '../records/sequence-sets.ts';
 
-/** How an event stands at a destination, which decides what becomes of a correction of it there. */
+/** The state of an event at a destination. It decides the outcome of a correction there. */
 export interface CorrectionPrediction {
   /**
-   * `delivered`: the difference is sent; `waiting`: the event is sent first; `dead-letter`, `never-sent`, `too-old`:
-   * the correction becomes a dead letter; `not-wanted`: neither concerns the destination;
-   * `cannot-start`: what it has got is known once it can.
+   * 1. `delivered`: the difference is sent.
+   * 2. `waiting`: the event is sent first.
+   * 3. `dead-letter`, `never-sent`, `too-old`: the correction becomes a dead letter.
+   * 4. `not-wanted`: the destination gets neither.
+   * 5. `cannot-start`: unknown until the destination starts.
    */
   readonly state:
     | 'delivered'
@@ -24,7 +26,7 @@ export interface CorrectionPrediction {
     | 'too-old'
     | 'not-wanted'
     | 'cannot-start';
-  /** Whether a difference below zero can be sent there. */
+  /** Whether a negative difference can be sent there. */
   readonly takesNegative: boolean;
 }
 
@@ -35,16 +37,19 @@ interface CorrectionPredictionOptions {
   readonly clock: Clock;
   readonly records: Pick<DeliveryRecords, 'unsent'>;
   readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
-  /** What was billed apart from the usage of its time. */
+  /** Late usage that is billed separately. */
   readonly lateLines: Pick<LateLines, 'has'>;
   readonly parked: Pick<ParkedTenants, 'list'>;
   readonly pending: Pick<Pending, 'isDelivered'>;
   readonly wants: (event: QueuedEvent['event']) => boolean;
-  /** Where the cursor stands; undefined before there is one. */
+  /** Returns the cursor; undefined without one. */
   readonly cursor: () => number | undefined;
 }
 
-/** Tells beforehand what the gate for corrections will do (docs/reference/events.md#corrections). Changes nothing. */
+/**
+ * Predicts what the correction guard will do (docs/reference/events.md#corrections). Changes
+ * nothing.
+ */
 export function createCorrectionPrediction(
   options: CorrectionPredictionOptions,
 ): PredictCorrection {

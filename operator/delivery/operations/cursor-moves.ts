@@ -7,7 +7,7 @@ import { addUnsent, type UnsentRanges, unsentAfter, unsentUpTo } from '../record
 import type { ClosedPeriods } from './closed-periods.ts';
 import { failureOf, type MoveOutcome, type OperationFailed } from './outcomes.ts';
 
-/** Events that are read at once. */
+/** Events in one read. */
 const PAGE_EVENTS = 5_000;
 const HOUR_MS = 3_600_000;
 
@@ -19,7 +19,7 @@ export interface CursorMovesOptions {
   readonly closedPeriods: ClosedPeriods;
 }
 
-/** Moves the cursor of a destination by hand, while its feeder stands still. */
+/** Moves the cursor of a destination by hand, while its feeder is paused. */
 export class CursorMoves {
   readonly #options: CursorMovesOptions;
 
@@ -27,17 +27,17 @@ export class CursorMoves {
     this.#options = options;
   }
 
-  /** As `Operations.moveCursor` says. */
+  /** Implements `Operations.moveCursor`. */
   async moveTo(sequence: number, force: boolean): Promise<MoveOutcome> {
     const { settings, ledger, records, destination, closedPeriods } = this.#options;
     const [low, head] = [ledger.lowWater(), ledger.head()];
     if (sequence < low || sequence > head) {
-      const reason = `cursor outside of what is stored, ${low} to ${head}: cursor: "${sequence}"`;
+      const reason = `cursor outside of the stored events, ${low} to ${head}: cursor: "${sequence}"`;
       return { kind: 'failed', reason };
     }
     const sumsUntil = await records.sumsUntil();
     if (sequence < sumsUntil) {
-      const reason = `an earlier version sent events up to ${sumsUntil} as sums of hours, and their own events would be billed a second time: cursor: "${sequence}"; choose ${sumsUntil} or more`;
+      const reason = `an earlier version sent events up to ${sumsUntil} as sums of hours, and would bill them a second time: cursor: "${sequence}"; choose ${sumsUntil} or more`;
       return { kind: 'failed', reason };
     }
     const position = cursorOf(ledger, settings.name) ?? sequence;
@@ -51,7 +51,10 @@ export class CursorMoves {
     return { kind: 'moved', sequence, warnings, forced: closed };
   }
 
-  /** The stored events behind a position, up to another. What cannot be read is passed over by force only. */
+  /**
+   * Yields stored events after one position, up to another. Unreadable events are skipped by force
+   * only.
+   */
   async *#between(after: number, to: number, force: boolean): AsyncGenerator<QueuedEvent> {
     let position = after;
     while (position < to) {
@@ -63,7 +66,9 @@ export class CursorMoves {
     }
   }
 
-  /** What is skipped is noted in the write that skips it, but for what was passed once before. */
+  /**
+   * Skips events and notes them in the same write, except those that the cursor had passed before.
+   */
   async #skip(from: number, to: number): Promise<OperationFailed | undefined> {
     const { settings, records, ledger } = this.#options;
     const passed = Math.max(from, (await records.state())?.resentUntil ?? 0);
@@ -88,12 +93,12 @@ export class CursorMoves {
   }
 }
 
-/** Where the cursor of a destination is; undefined while it has none. */
+/** Returns the cursor of a destination; undefined if it has none. */
 export function cursorOf(ledger: Pick<Ledger, 'cursors'>, name: string): number | undefined {
   return ledger.cursors().find(({ destination }) => destination === name)?.sequence;
 }
 
-/** What the cursor has passed unsent, of what is still stored. */
+/** Returns the ranges of stored events that the cursor has passed unsent. */
 export async function unsentOf(
   records: Pick<DeliveryRecords, 'unsent'>,
   ledger: Pick<Ledger, 'lowWater'>,
@@ -101,7 +106,7 @@ export async function unsentOf(
   return unsentAfter(await records.unsent(), ledger.lowWater());
 }
 
-/** What an operator should know who moves a cursor by hand. */
+/** Returns warnings for an operator who moves a cursor by hand. */
 function moveWarnings(
   from: number,
   to: number,
@@ -112,15 +117,14 @@ function moveWarnings(
   const warnings = [`${from - to} events are sent again`];
   const { idMemoryMs, leastIdMemoryMs, maxAgeMs } = limits;
   if (idMemoryMs !== undefined) {
-    const check =
-      verify === undefined ? 'become dead letters' : 'are asked after before they are sent';
+    const check = verify === undefined ? 'become dead letters' : 'are queried before they are sent';
     warnings.push(
-      `the destination remembers ids for ${idMemoryMs / HOUR_MS} hours: events that it may have had before ${check}`,
+      `the destination remembers ids for ${idMemoryMs / HOUR_MS} hours: events that it may already have ${check}`,
     );
   }
   if (leastIdMemoryMs !== undefined) {
     warnings.push(
-      `the destination need not remember ids longer than ${leastIdMemoryMs / HOUR_MS} hours: what it has forgotten is billed twice`,
+      `the destination may forget ids after ${leastIdMemoryMs / HOUR_MS} hours: events whose ids it has forgotten are billed twice`,
     );
   }
   if (maxAgeMs !== undefined) {

@@ -21,7 +21,10 @@ interface Watched {
   readonly stop: () => Promise<void>;
 }
 
-/** A destination that was given three events of `a` and of `b` each, 0.05 hours together, and is watched. */
+/**
+ * A destination that was given three events of `a` and of `b` each, 0.05 hours together, and is
+ * watched.
+ */
 async function watched(): Promise<Watched> {
   const clock = createVirtualClock();
   const totals = new Map<string, TotalsOutcome>();

@@ -9,14 +9,16 @@ import { isDrift, type ReconcileRow } from './reconcile.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** How often it is looked whether a comparison is due. */
+/** Interval between checks whether a comparison is due. */
 const CHECK_EVERY_MS = 600_000;
-/** A day is compared when it is over for so long: billing systems take a while to add usage up. */
+/**
+ * Wait after the end of a day before it is compared. Billing systems take a while to add usage up.
+ */
 const SETTLING_MS = HOUR_MS;
-/** A comparison that came out with differences, or without answers, is made again after this. */
+/** Wait before a comparison with differences, or without answers, is repeated. */
 const AGAIN_AFTER_MS = HOUR_MS;
 /**
- * Rows that a destination is asked after for one day. A fleet with more of them is compared in parts,
+ * Most rows that are queried at a destination for one day. A larger fleet is compared in parts,
  * another part each day.
  */
 const MAX_QUESTIONS = 5_000;
@@ -31,7 +33,7 @@ interface DriftWatchOptions {
   readonly registry: Registry;
 }
 
-/** Compares yesterday at every destination in the background, and tells what differs. */
+/** Compares yesterday's sums at every destination in the background, and logs differences. */
 export class DriftWatch {
   readonly #options: DriftWatchOptions;
   readonly #reports = new Map<string, DriftReport>();
@@ -47,7 +49,7 @@ export class DriftWatch {
       options.registry,
       {
         name: 'meterfeed_destination_drift_rows',
-        help: 'Pairs of tenant and metric of which the destination has another sum for yesterday than it was given',
+        help: 'Pairs of tenant and metric whose sum of yesterday at the destination differs from the delivered sum',
       },
       current,
       ({ differing }) => differing,
@@ -66,20 +68,20 @@ export class DriftWatch {
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.#options.clock.sleep(CHECK_EVERY_MS, signal).catch(() => undefined);
-      if (!signal.aborted) await this.#round(signal);
+      if (!signal.aborted) await this.#checkAll(signal);
     }
   }
 
-  /** The last comparison at a destination; undefined before the first. */
+  /** Returns the last comparison at a destination; undefined before the first. */
   reportOf(destination: string): DriftReport | undefined {
     return this.#reports.get(destination);
   }
 
-  async #round(signal: AbortSignal): Promise<void> {
+  async #checkAll(signal: AbortSignal): Promise<void> {
     const { delivery, ledger, clock, logger } = this.#options;
     const now = clock.now();
     const day = Math.floor(now / DAY_MS) * DAY_MS - DAY_MS;
-    // What is deleted cannot be added up any more.
+    // Deleted events cannot be added up.
     if (ledger.stats().horizon > day) return;
     for (const { name, suspended, bootstrapped } of delivery.statuses()) {
       if (signal.aborted || suspended || !bootstrapped || !this.#isDue(name, day, now)) continue;
@@ -123,22 +125,22 @@ export class DriftWatch {
 
 const MAX_EXAMPLES = 20;
 
-/** What came of comparing one day at one destination. */
+/** The comparison of one day at one destination. */
 export interface DriftReport {
-  /** The UTC day's beginning, milliseconds since the epoch. */
+  /** Start of the UTC day, milliseconds since the epoch. */
   readonly day: number;
   /** Milliseconds since the epoch. */
   readonly comparedAt: number;
-  /** Pairs of tenant and metric. */
+  /** Number of compared pairs of tenant and metric. */
   readonly compared: number;
-  /** Of which no answer came, or that were beyond what is asked after in one day. */
+  /** Number of pairs without an answer, or beyond the limit of one day. */
   readonly unanswered: number;
   readonly differing: number;
-  /** The first of those that differ. */
+  /** The first pairs that differ, at most twenty. */
   readonly examples: readonly {
     readonly tenant: string;
     readonly metric: string;
-    /** What the destination has − what it was given, plain decimal text; may be negative. */
+    /** Sum at the destination − delivered sum, plain decimal text; may be negative. */
     readonly difference: string;
   }[];
 }

@@ -4,43 +4,48 @@ import { greatest, least } from '../../model/extremes.ts';
 import { addToMarks, type AgeMark, agedMark, closeMarks, markAge } from './age-marks.ts';
 
 /**
- * What was delivered of a tenant's metric, held against its invoices (docs/explanation/delivery.md#invoices). Sums
- * are nano-units, times milliseconds since the epoch.
+ * The balance of a tenant's metric: delivered usage against invoices
+ * (docs/explanation/delivery.md#invoices). Sums are nano-units, times milliseconds since the epoch.
  */
 export interface Balance {
-  /** Usage before is invoiced for good, or never will be; absent while nothing is. */
+  /**
+   * Usage before this moment is closed: finally invoiced, or never will be. Absent if none is
+   * closed.
+   */
   until?: number;
   /** Delivered usage that begins at `until` or later. */
   open: bigint;
-  /** How old that is. */
+  /** The age of `open`. */
   marks: readonly AgeMark[];
-  /** What was delivered before `until`, less what is invoiced. */
+  /** Delivered usage before `until` − invoiced usage. */
   missing: bigint;
-  /** What of it was delivered after `until` had been reached. */
+  /** The part of `missing` that was delivered after its period was closed. */
   late: bigint;
-  /** Of all invoices that are compared. */
+  /** Usage on all compared invoices. */
   invoiced: bigint;
-  /** When `missing` changed last. */
+  /** Last change of `missing`. */
   changedAt: number;
-  /** Where the last lines left out a stretch of time: its end, and its beginning unless it has none. */
+  /**
+   * A period that the last invoice lines do not cover. `from` is absent if it has no known start.
+   */
   hole?: { readonly from?: number; readonly to: number };
-  /** Of the last line that has a price: what a unit costs. */
+  /** Price of one unit on the last line with a price. */
   price?: { readonly each: number; readonly currency: string };
-  /** Where lines of the last invoice charge the same usage at once: what a unit costs on each. */
+  /** Prices of one unit if several lines of the last invoice charge the same usage. */
   prices?: readonly number[];
 }
 
 /** A tenant's balances, and the invoices in them. */
 export interface TenantBalances {
-  /** Everything that was delivered since its last closing is known. */
+  /** Whether all usage delivered after the last closing is in the sums. */
   isComplete: boolean;
-  /** When its earliest usage began: what was invoiced for before is not ours. */
+  /** Start of its earliest usage. Invoice lines that end before it are not compared. */
   firstAt?: number;
-  /** The end of what is invoiced, but for what `open` names. */
+  /** End of invoiced usage, except for the usage in `open`. */
   until?: number;
   open: readonly OpenUsage[];
   readonly metrics: Map<string, Balance>;
-  /** What of each invoice is in the balances, by metric. */
+  /** The invoice lines that are in the balances, by invoice id. */
   readonly counted: Map<
     string,
     {
@@ -49,13 +54,16 @@ export interface TenantBalances {
       readonly sums: ReadonlyMap<string, CountedLines>;
     }
   >;
-  /** Whom its invoices are made for, as the billing system said last. */
+  /** The customer that pays its invoices, by the last answer of the billing system. */
   payer?: string;
 }
 
 export interface CountedLines {
   readonly nanos: bigint;
-  /** Lines that end by then are in it. Infinity where an earlier release counted all lines of a metric at once. */
+  /**
+   * Lines that end by this moment are included. Infinity: an earlier release counted all lines at
+   * once.
+   */
   readonly to: number;
 }
 
@@ -68,7 +76,7 @@ export function emptyBalances(isComplete: boolean): TenantBalances {
   };
 }
 
-/** Adds an event that was delivered. What begins before the invoices' end comes too late for them. */
+/** Adds a delivered event. Usage that begins before `until` counts as late. */
 export function addDelivered(
   tenant: TenantBalances,
   event: { readonly metric: string; readonly at: number; readonly nanos: bigint },
@@ -87,7 +95,7 @@ export function addDelivered(
   change(balance, nanos, now);
 }
 
-/** For each metric whose invoices reach further than before: until when. */
+/** Returns the new `until` of each metric whose invoices reach further than before. */
 export function closings(
   tenant: TenantBalances,
   invoices: readonly FinalInvoice[],
@@ -106,23 +114,24 @@ export function closings(
   return found;
 }
 
-/** Until when a metric's usage is closed; undefined while nothing is. */
+/** Returns the moment until which a metric's usage is closed; undefined if none is. */
 export function closedFor({ metrics, until, open }: TenantBalances, metric: string) {
-  const own = metrics.get(metric)?.until;
-  return own ?? (until === undefined ? undefined : closedUntil(metric, until, open));
+  const closed = metrics.get(metric)?.until;
+  return closed ?? (until === undefined ? undefined : closedUntil(metric, until, open));
 }
 
 export interface Closing {
   readonly until: number;
-  /** What was delivered that begins at `until` or later. */
+  /** Delivered usage that begins at `until` or later. */
   readonly staying: bigint;
-  /** What begins before and was written after the invoice was final. */
+  /** Usage that begins earlier and was written after the invoice was final. */
   readonly late: bigint;
 }
 
 /**
- * Takes over invoices. `since` is where the billing system's answer begins: what it has left out from then
- * on is void. A tenant of whom not everything is known begins here, and is compared from the next time on.
+ * Applies the invoices of a tenant. `since` is the start of the billing system's answer: a counted
+ * invoice from then on that is missing in the answer is void. An incomplete tenant begins here, and
+ * is compared from the next invoice on.
  */
 export function applyInvoices(
   tenant: TenantBalances,
@@ -171,7 +180,9 @@ export function applyInvoices(
   }
 }
 
-/** Closes usage that is too old for any invoice to come, and that none covers; where everything is known. */
+/**
+ * Closes usage that no invoice covers and that is too old for a coming one. Complete tenants only.
+ */
 function closeUncovered(
   { isComplete, open }: TenantBalances,
   metric: string,
@@ -191,7 +202,10 @@ function closeUncovered(
   balance.marks = markAge(balance.marks, balance.open, now);
 }
 
-/** Billing systems that compute in doubles are right as far as doubles go. */
+/**
+ * Returns whether a balance differs by more than the rounding of a billing system that uses
+ * doubles.
+ */
 export function isMismatch({ missing, invoiced }: Balance): boolean {
   const difference = Math.abs(Number(missing));
   return difference > Math.max(1_000, 1e-9 * Math.abs(Number(invoiced)));
@@ -209,13 +223,13 @@ function newBalance(tenant: TenantBalances, metric: string, now: number): Balanc
 }
 
 function closedUntil(metric: string, end: number, open: readonly OpenUsage[]): number {
-  const own = open.filter((one) => one.metric === undefined || one.metric === metric);
-  return Math.min(end, least(own.map(({ from }) => from)));
+  const ofMetric = open.filter((one) => one.metric === undefined || one.metric === metric);
+  return Math.min(end, least(ofMetric.map(({ from }) => from)));
 }
 
 /**
- * A line is counted once all usage in its time is known to be closed: one invoice may have a line of the
- * period before and one of the period that runs.
+ * Counts the lines of an invoice whose usage is closed. One invoice may have a line of the previous
+ * period and one of the current period.
  */
 function count(tenant: TenantBalances, invoice: FinalInvoice, now: number): void {
   const { id, finalizedAt: at, lines, currency } = invoice;
@@ -225,16 +239,16 @@ function count(tenant: TenantBalances, invoice: FinalInvoice, now: number): void
     if (balance?.until === undefined) continue;
     const { until } = balance;
     const before = sums.get(metric) ?? { nanos: 0n, to: Number.NEGATIVE_INFINITY };
-    const own = all.filter(({ to }) => to > before.to && to <= until);
-    if (own.length === 0) continue;
-    const nanos = own
+    const counting = all.filter(({ to }) => to > before.to && to <= until);
+    if (counting.length === 0) continue;
+    const nanos = counting
       .filter(({ to }) => to > (tenant.firstAt ?? 0))
       .reduce((sum, { quantity }) => sum + nanosOf(quantity), 0n);
-    Object.assign(balance, priceOf(own, currency));
-    const prices = pricesAtOnce(own);
+    Object.assign(balance, priceOf(counting, currency));
+    const prices = pricesAtOnce(counting);
     if (prices === undefined) delete balance.prices;
     else balance.prices = prices;
-    // What was invoiced before everything was known is not compared.
+    // Lines of an incomplete tenant are not compared.
     const counted = tenant.isComplete ? nanos : 0n;
     sums.set(metric, { nanos: before.nanos + counted, to: until });
     if (!tenant.isComplete) continue;
@@ -252,7 +266,10 @@ function priceOf(lines: readonly UsageLine[], currency = ''): Pick<Balance, 'pri
   return { price: { each: Number(priced.amount) / Number(priced.quantity), currency } };
 }
 
-/** Lines of one stretch and quantity, as two prices make them that charge the same usage. */
+/**
+ * Returns the unit prices of lines with the same period and quantity: they charge the same usage
+ * twice.
+ */
 function pricesAtOnce(lines: readonly UsageLine[]): readonly number[] | undefined {
   const alike = Map.groupBy(lines, ({ from, to, quantity, dimensions = {} }) =>
     JSON.stringify([from, to, quantity, dimensions]),
@@ -263,7 +280,7 @@ function pricesAtOnce(lines: readonly UsageLine[]): readonly number[] | undefine
   return twice?.map(({ amount = '0', quantity }) => Number(amount) / Number(quantity));
 }
 
-/** Lines that begin later than those before them have ended leave out what is between them. */
+/** Notes the period between earlier invoices and lines that begin later. No line covers it. */
 function noteHole(
   balance: Balance,
   metric: string,
@@ -286,7 +303,7 @@ function change(balance: Balance, nanos: bigint, now: number): void {
   balance.changedAt = now;
 }
 
-/** What doubles cannot tell from nothing is nothing, and does not add up over the years. */
+/** Sets a rounding difference to zero, so that it does not add up over the years. */
 function settle(balance: Balance): void {
   if (isMismatch(balance)) return;
   balance.missing = 0n;

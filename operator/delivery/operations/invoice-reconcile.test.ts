@@ -110,7 +110,10 @@ function createWorld() {
   };
 }
 
-/** Three rounds: what is delivered in one is added up in the next, and an invoice may be made between two. */
+/**
+ * Three rounds: what is delivered in one is added up in the next, and an invoice may be made
+ * between two.
+ */
 async function looked(operator: InvoiceReconcile, sliceTo: (hours: number) => void, hour: number) {
   for (const later of [1, 3, 5]) {
     sliceTo(hour + later);
@@ -119,7 +122,7 @@ async function looked(operator: InvoiceReconcile, sliceTo: (hours: number) => vo
   return operator.report();
 }
 
-test('what is told to be on no invoice is exactly what came after its invoice was final', async () => {
+test('what is reported to be on no invoice is exactly what came after its invoice was final', async () => {
   const step = record({
     wait: integer({ min: 0, max: 7 }),
     back: integer({ min: 0, max: 15 }),
@@ -188,7 +191,7 @@ test('a line for it on a later invoice makes up for late usage, voiding that bri
   world.turnTo(14);
   await world.deliver(8, 2);
   expect((await looked(operator, world.turnTo, 15))?.examples).toMatchObject([
-    { difference: '-2', cause: 'the usage came after its invoice was final' },
+    { difference: '-2', cause: 'the usage arrived after its invoice was final' },
   ]);
   const period = { from: START, to: START + PERIOD_H * HOUR_MS };
   world.extra.push({

@@ -15,28 +15,31 @@ import { payersOf } from './shared-payers.ts';
 import { type Cut, InvoiceTally, type InvoiceTallyOptions } from './invoice-tally.ts';
 
 const CONCURRENT_QUESTIONS = 4;
-/** How often a tenant's invoices are asked for. */
+/** Interval between queries for a tenant's invoices. */
 const QUERY_EVERY_MS = 3_600_000;
-/** Looks in that time, each at its share of the tenants. */
+/** Polls in that interval. Each covers its share of the tenants. */
 const POLLS = 6;
-/** Invoices are asked for so far back, and a difference is told for so long, unless it is made up for. */
+/** How far back invoices are queried, and how long an unsettled difference is reported. */
 const MEMORY_MS = 62 * 86_400_000;
 
 interface InvoiceReconcileOptions extends InvoiceTallyOptions {
   readonly invoices: Pick<Invoices, 'list'>;
   readonly unpriced: () => readonly UnpricedUsage[];
   readonly describe: (tenant: string) => Promise<Tenant>;
-  /** Has a tenant provisioned again, used or not. */
+  /** Requests that a tenant is provisioned again, with or without new usage. */
   readonly recheck: (tenant: string) => void;
 }
 
 type Answer = Extract<InvoicesOutcome, { kind: 'invoices' }>;
 
-/** Holds a destination's invoices against what it was given (docs/explanation/delivery.md#invoices). */
+/**
+ * Compares a destination's invoices with the delivered usage
+ * (docs/explanation/delivery.md#invoices).
+ */
 export class InvoiceReconcile {
   readonly #options: InvoiceReconcileOptions;
   readonly #tally: InvoiceTally;
-  readonly #requestedAt = new Map<string, number>();
+  readonly #queriedAt = new Map<string, number>();
   readonly #unanswered = new Map<string, string>();
   #comparedAt: number | undefined;
   #mismatches: readonly InvoiceMismatch[] = [];
@@ -47,8 +50,8 @@ export class InvoiceReconcile {
   }
 
   /**
-   * Adds up what was delivered, and compares the invoices of so many tenants, those first that waited longest; of more where
-   * there are so many that each would come less than once an hour.
+   * Adds up delivered usage, and compares the invoices of `tenants` tenants, longest waiting first.
+   * With many tenants it compares more of them, so that each is compared once an hour.
    */
   async poll(tenants: number, signal: AbortSignal): Promise<LedgerFailure | undefined> {
     const advanced = await this.#tally.advance();
@@ -64,14 +67,17 @@ export class InvoiceReconcile {
     return this.#tally.save();
   }
 
-  /** Until when the final invoices of a tenant reach for a metric, as far as was seen; undefined while there are none. */
+  /**
+   * Returns the end of a tenant's final invoices for a metric, by the last answer; undefined
+   * without any.
+   */
   async closedUntil(tenant: string, metric: string): Promise<number | undefined> {
     await this.#tally.load();
     const known = this.#tally.tenants.get(tenant);
     return known && closedFor(known, metric);
   }
 
-  /** Undefined before the first look. */
+  /** Returns the last comparison; undefined before the first. */
   report(): InvoiceReport | undefined {
     const comparedAt = this.#comparedAt;
     if (comparedAt === undefined) return undefined;
@@ -86,14 +92,17 @@ export class InvoiceReconcile {
   }
 
   #due(limit: number, now: number): readonly string[] {
-    const requestedAt = (tenant: string): number => this.#requestedAt.get(tenant) ?? 0;
+    const queriedAt = (tenant: string): number => this.#queriedAt.get(tenant) ?? 0;
     return [...this.#tally.tenants.keys()]
-      .filter((tenant) => now - requestedAt(tenant) >= QUERY_EVERY_MS)
-      .toSorted((a, b) => requestedAt(a) - requestedAt(b))
+      .filter((tenant) => now - queriedAt(tenant) >= QUERY_EVERY_MS)
+      .toSorted((a, b) => queriedAt(a) - queriedAt(b))
       .slice(0, Math.max(limit, Math.ceil(this.#tally.tenants.size / POLLS)));
   }
 
-  /** What was delivered after `at` is not in the sums yet: whoever has an invoice from then on comes later. */
+  /**
+   * Usage delivered after `at` is not in the sums yet. Tenants with a later invoice are queried
+   * again.
+   */
   async #query(
     tenants: readonly string[],
     at: number,
@@ -105,15 +114,14 @@ export class InvoiceReconcile {
       const query = { tenant: await describe(id), since: at - MEMORY_MS };
       const outcome = await invoices.list(query, signal);
       if (signal.aborted) return;
-      this.#requestedAt.set(id, clock.now());
+      this.#queriedAt.set(id, clock.now());
       this.#unanswered.delete(id);
       if (outcome.kind !== 'invoices') {
         if (outcome.kind === 'retry') this.#unanswered.set(id, outcome.reason);
         return;
       }
       if (outcome.recheck === true) recheck(id);
-      if (outcome.invoices.some(({ finalizedAt }) => finalizedAt > at))
-        this.#requestedAt.delete(id);
+      if (outcome.invoices.some(({ finalizedAt }) => finalizedAt > at)) this.#queriedAt.delete(id);
       else answers.set(id, outcome);
     });
     return answers;
@@ -149,7 +157,7 @@ export class InvoiceReconcile {
     }
   }
 
-  /** Where tenants share a payer, the lines of its invoices count for one of them. */
+  /** Assigns the invoice lines of a shared payer to one of its tenants. */
   #shared(answers: ReadonlyMap<string, Answer>): ReadonlyMap<string, Answer> {
     const { tenants } = this.#tally;
     for (const [id, { payer }] of answers) {
@@ -159,7 +167,8 @@ export class InvoiceReconcile {
     const shared = new Map(answers);
     for (const [bearer, ...others] of payersOf(tenants)) {
       if (others.length === 0) continue;
-      // What one of them got before everything was known cannot be told from what the lines have.
+      // The lines do not separate the tenants, so one incomplete tenant makes all of them
+      // incomplete.
       const isComplete = [bearer, ...others].every(([, tenant]) => tenant.isComplete);
       for (const [id, tenant] of [bearer, ...others]) {
         const answer = answers.get(id);
@@ -185,7 +194,7 @@ export class InvoiceReconcile {
   }
 }
 
-/** When the first invoice was final that reaches as far. */
+/** Returns when the first invoice that reaches `until` was final. */
 function finalAt(invoices: readonly FinalInvoice[], until: number): number {
   const reaching = invoices.filter((invoice) => invoice.until >= until);
   const first = least(reaching.map(({ finalizedAt }) => finalizedAt));

@@ -2,16 +2,18 @@ import type { OpenUsage } from '../../destinations/invoices.ts';
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import type { Balance, CountedLines, TenantBalances } from './invoice-balance.ts';
 
-/** Until where the ledger is added up. */
+/** The position up to which the ledger is added up. */
 export interface TallyState {
   readonly type: string;
   readonly position: number;
-  /** The head when it began, and whether everything up to there was still kept and sent. */
+  /** The head when it began, and whether all events up to there were stored and sent. */
   readonly begunAt: number;
   readonly begunWhole: boolean;
 }
 
-/** An event that the cursor has passed and that may still be sent: a dead letter, or a parked one. */
+/**
+ * An event that the cursor has passed and that may still be sent: a dead letter, or a parked one.
+ */
 export interface WaitingEvent {
   readonly sequence: number;
   readonly tenant: string;
@@ -42,8 +44,8 @@ interface StoredTenant {
 }
 
 /**
- * What is remembered of a destination's invoices, below `delivery/<name>/invoices/`: `state`, `waiting`, and
- * `tenant/<tenant>`.
+ * Reads and builds the records of a destination's invoices, below `delivery/<name>/invoices/`:
+ * `state`, `waiting`, and `tenant/<tenant>`.
  */
 export function createInvoiceRecords(ledger: Ledger, name: string) {
   const destination = `delivery/${encodeURIComponent(name)}`;
@@ -74,7 +76,7 @@ export function createInvoiceRecords(ledger: Ledger, name: string) {
         [...events].map((event) => ({ ...event, nanos: String(event.nanos) })),
       ),
 
-    /** Tenants that the destination was ever set up with. */
+    /** Yields the tenants that were ever provisioned at the destination. */
     served: async function* (): AsyncGenerator<string> {
       for await (const [key] of ledger.records(served)) {
         yield decodeURIComponent(key.slice(served.length));
@@ -103,7 +105,7 @@ function encodeTenant(tenant: TenantBalances): StoredTenant {
     payer,
     open,
     metrics: [...metrics].map(([metric, balance]) => {
-      const { open: usage, marks: ages, missing, late, invoiced, ...rest } = balance;
+      const { open: usage, marks: ages, missing, late, invoiced, ...fields } = balance;
       const [a, b, c, d] = [usage, missing, late, invoiced].map(String) as [
         string,
         string,
@@ -111,7 +113,7 @@ function encodeTenant(tenant: TenantBalances): StoredTenant {
         string,
       ];
       const marks = ages.map(({ at, before }) => [at, String(before)] as const);
-      return [metric, { ...rest, sums: [a, b, c, d], marks }] as const;
+      return [metric, { ...fields, sums: [a, b, c, d], marks }] as const;
     }),
     counted: [...counted].map(
       ([id, { at, sums }]) =>
@@ -128,10 +130,10 @@ function decodeTenant(stored: StoredTenant): TenantBalances {
     payer: stored.payer,
     open: stored.open,
     metrics: new Map(
-      stored.metrics.map(([metric, { sums, marks = [], ...rest }]) => {
+      stored.metrics.map(([metric, { sums, marks = [], ...fields }]) => {
         const [open, missing, late, invoiced] = sums;
         const balance: Balance = {
-          ...rest,
+          ...fields,
           open: BigInt(open),
           marks: marks.map(([at, before]) => ({ at, before: BigInt(before) })),
           missing: BigInt(missing),
@@ -155,7 +157,7 @@ function decodeTenant(stored: StoredTenant): TenantBalances {
   };
 }
 
-/** JSON has no infinity: without an end all lines of the metric are counted. */
+/** Leaves out an infinite end, because JSON has none. Without an end, all lines are counted. */
 function storedLines(
   metric: string,
   { nanos, to }: CountedLines,

@@ -6,36 +6,41 @@ import { payersOf, together } from './shared-payers.ts';
 
 const NANOS = 1e9;
 const MAX_EXAMPLES = 20;
-/** Tenants that a cause names. */
+/** Most tenants in the text of a cause. */
 const MAX_NAMES = 5;
-/** What was delivered out of order shows as too much until the cursor has passed it. */
+/**
+ * How long an excess must last. Usage delivered out of order is an excess until the cursor passes
+ * it.
+ */
 const EXCESS_AFTER_MS = 3_600_000;
 
-/** How the invoices of a destination compare with what it was given. */
+/** The comparison of a destination's invoices with the delivered usage. */
 export interface InvoiceReport {
   /** Milliseconds since the epoch. */
   readonly comparedAt: number;
-  /** Tenants of whom an invoice was compared. */
+  /** Number of tenants with a compared invoice. */
   readonly tenants: number;
-  /** Tenants whose invoices could not be asked for, and why the first one's could not. */
+  /**
+   * Number of tenants whose invoices could not be fetched. `problem` is the reason of the first.
+   */
   readonly unanswered: number;
   readonly problem?: string;
-  /** Pairs of tenant and metric. */
+  /** Number of pairs of tenant and metric with a difference. */
   readonly differing: number;
-  /** The twenty that differ most. */
+  /** The twenty largest differences. */
   readonly examples: readonly InvoiceMismatch[];
 }
 
 export interface InvoiceMismatch {
   readonly tenant: string;
   readonly metric: string;
-  /** What is invoiced − what was delivered, plain decimal text; negative is on no invoice. */
+  /** Invoiced − delivered usage, plain decimal text. Negative usage is on no invoice. */
   readonly difference: string;
-  /** About what that is worth, in the currency; absent where no price is known. */
+  /** Approximate value of the difference. Absent if no price is known. */
   readonly amount?: { readonly value: number; readonly currency: string };
-  /** Usage before that is closed, milliseconds since the epoch. */
+  /** Usage before this moment is closed, milliseconds since the epoch. */
   readonly until: number;
-  /** For people: why, as far as can be told. */
+  /** For people: the likely cause. */
   readonly cause: string;
 }
 
@@ -69,15 +74,15 @@ export function mismatchesOf(
 
 function namesOf(group: readonly (readonly [id: string, tenant: unknown])[]): string {
   const ids = group.map(([id]) => id).toSorted();
-  const rest = ids.length - MAX_NAMES;
-  return `${ids.slice(0, MAX_NAMES).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+  const more = ids.length - MAX_NAMES;
+  return `${ids.slice(0, MAX_NAMES).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
 export function invoiceReport(
   mismatches: readonly InvoiceMismatch[],
-  rest: Omit<InvoiceReport, 'differing' | 'examples'>,
+  totals: Omit<InvoiceReport, 'differing' | 'examples'>,
 ): InvoiceReport {
-  return { ...rest, differing: mismatches.length, examples: mismatches.slice(0, MAX_EXAMPLES) };
+  return { ...totals, differing: mismatches.length, examples: mismatches.slice(0, MAX_EXAMPLES) };
 }
 
 function causeOf(metric: string, balance: Balance, unpriced: readonly UnpricedUsage[]): string {
@@ -85,25 +90,25 @@ function causeOf(metric: string, balance: Balance, unpriced: readonly UnpricedUs
   if (missing < 0n) {
     if (late < 0n) return 'usage was corrected after its invoice was final';
     return prices !== undefined
-      ? `${prices.length} prices charge it at once, at ${prices.join(' and ')} a unit: more than one subscription, contract or charge has it`
+      ? `${prices.length} prices charge it at the same time, ${prices.join(' and ')} a unit: more than one subscription, contract or charge includes it`
       : 'more is invoiced than was delivered: two subscriptions or contracts cover it, or somebody else sends usage of this customer';
   }
-  if (late >= missing) return 'the usage came after its invoice was final';
+  if (late >= missing) return 'the usage arrived after its invoice was final';
   const kind = unpriced.find((one) => one.metric === metric);
   if (kind !== undefined) {
     const what = kind.sku === undefined ? 'it' : `"${kind.sku}"`;
-    return `nobody has priced ${what} in plan "${kind.plan}"`;
+    return `plan "${kind.plan}" has no price for ${what}`;
   }
   if (hole !== undefined) {
     const end = formatInstant(hole.to);
     const stretch =
       hole.from === undefined ? `before ${end}` : `from ${formatInstant(hole.from)} to ${end}`;
-    return `no invoice covers usage ${stretch}: no subscription, contract or price was there`;
+    return `no invoice covers usage ${stretch}: no subscription, contract or price existed then`;
   }
   if (invoiced === 0n) {
     return 'no invoice has a line for it: nothing prices it, or no subscription or contract covered it';
   }
   return late > 0n
-    ? 'part of the usage came after its invoice was final'
-    : 'the plan or its prices were changed while the period ran, or usage arrived after the invoice was final';
+    ? 'part of the usage arrived after its invoice was final'
+    : 'the plan or its prices changed during the period, or usage arrived after the invoice was final';
 }

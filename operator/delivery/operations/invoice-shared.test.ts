@@ -133,7 +133,7 @@ test('a metric that two prices charge at once is told with both of them', async 
     {
       difference: '3',
       amount: { value: 9, currency: 'USD' },
-      cause: expect.stringContaining('2 prices charge it at once, at 2 and 3 a unit'),
+      cause: expect.stringContaining('2 prices charge it at the same time, 2 and 3 a unit'),
     },
   ]);
 });

@@ -24,7 +24,7 @@ import {
 
 const PAGE_EVENTS = 5_000;
 const DAY_MS = 86_400_000;
-/** No usage comes later than that. */
+/** Longest delay of usage. */
 const LATEST_MS = 35 * DAY_MS;
 
 export interface InvoiceTallyOptions {
@@ -40,15 +40,15 @@ export interface InvoiceTallyOptions {
   readonly clock: Clock;
 }
 
-/** For a tenant and metric: from when on usage is wanted apart, and when its invoice was final. */
+/** For a tenant and metric: the moment that divides its usage, and when the invoice was final. */
 export interface Cut {
   readonly until: number;
   readonly finalAt: number;
 }
 
 /**
- * Adds up what a destination was given, by tenant and metric, as the cursor moves, so that it is known
- * long after the events are deleted. What the cursor passed unsent counts once it is sent.
+ * Adds up delivered usage by tenant and metric as the cursor moves, so that it is known long after
+ * the events are deleted. An event that the cursor passed unsent counts after it is sent.
  */
 export class InvoiceTally {
   readonly tenants = new Map<string, TenantBalances>();
@@ -58,7 +58,7 @@ export class InvoiceTally {
   readonly #changed = new Set<string>();
   #state: TallyState | undefined;
   #loading: Promise<void> | undefined;
-  /** Where the cursor stood at a moment: by the next round everything up to there is on record. */
+  /** The cursor at the last poll. Everything up to there is on record at the next poll. */
   #noted: { readonly cursor: number; readonly at: number } | undefined;
   #waitingChanged = false;
 
@@ -68,8 +68,8 @@ export class InvoiceTally {
   }
 
   /**
-   * Adds what was delivered by the time of the last round. Resolves to that time: what was delivered
-   * before is in the sums. Undefined in the first round, which only notes the time.
+   * Adds usage that was delivered before the last poll. Resolves to the time of that poll. The
+   * first poll only notes the time, and resolves to undefined.
    */
   async advance(): Promise<
     { readonly kind: 'at'; readonly at: number | undefined } | LedgerFailure
@@ -81,16 +81,16 @@ export class InvoiceTally {
     if (noted === undefined) return { kind: 'at', at: undefined };
     const failed = await this.#readTo(noted.cursor);
     if (failed !== undefined) return failed;
-    await this.#pollAtWaiting();
+    await this.#settleWaiting();
     return { kind: 'at', at: noted.at };
   }
 
-  /** A tenant's balances have changed. */
+  /** Marks a tenant's balances as changed. */
   touch(tenant: string): void {
     this.#changed.add(tenant);
   }
 
-  /** Writes what has changed, with where the sums have got to. */
+  /** Writes the changed balances and the position of the sums. */
   async save(): Promise<LedgerFailure | undefined> {
     if (this.#state === undefined) return undefined;
     const changes: RecordChange[] = [this.#records.putState(this.#state)];
@@ -107,8 +107,8 @@ export class InvoiceTally {
   }
 
   /**
-   * What is on either side of the given cuts, by tenant and metric. A tenant is left out where events
-   * behind one of its cuts are deleted already.
+   * Returns the usage on either side of the given cuts, by tenant and metric. Leaves out a tenant
+   * if events after one of its cuts are deleted already.
    */
   async divide(
     cuts: ReadonlyMap<string, ReadonlyMap<string, Cut>>,
@@ -128,7 +128,7 @@ export class InvoiceTally {
     );
     if (!Number.isFinite(from)) return sums;
     const unsent = await records.unsent();
-    // Usage that was late for its invoice lies before the cut.
+    // Usage that was late for its invoice begins before the cut.
     for await (const { sequence, event } of ledger.scan(
       Math.max(horizon, from - LATEST_MS),
       clock.now() + DAY_MS,
@@ -146,7 +146,7 @@ export class InvoiceTally {
     return sums;
   }
 
-  /** Reads what earlier processes have added up; once. */
+  /** Reads the sums of earlier processes, once. */
   load(): Promise<void> {
     this.#loading ??= this.#load().catch((error: unknown) => {
       this.#loading = undefined;
@@ -176,7 +176,8 @@ export class InvoiceTally {
     for (const event of await this.#records.waiting()) this.#waiting.set(event.sequence, event);
     this.#state = stored;
     if (stored.position >= ledger.lowWater()) return;
-    // Events are deleted that nobody has added up: everybody begins anew with the next invoice.
+    // Events were deleted before they were added up: every tenant begins again with the next
+    // invoice.
     this.#state = { ...stored, position: ledger.lowWater() };
     for (const [id, tenant] of this.tenants) {
       tenant.isComplete = false;
@@ -187,7 +188,7 @@ export class InvoiceTally {
   async #readTo(cursor: number): Promise<LedgerFailure | undefined> {
     const { ledger, records, deadLetters, wants, changes, clock } = this.#options;
     if (this.#state === undefined || this.#state.position >= cursor) return undefined;
-    const kept = await this.#storedBack();
+    const setAside = await this.#setAside();
     const unsent = await records.unsent();
     while (this.#state.position < cursor) {
       const page = await ledger.read(this.#state.position, PAGE_EVENTS);
@@ -198,7 +199,7 @@ export class InvoiceTally {
         const { tenant, metric } = event;
         const at = Date.parse(event.window_start);
         const nanos = nanosFromDecimal(event.quantity);
-        if (deadLetters.has(sequence) || kept.has(sequence)) {
+        if (deadLetters.has(sequence) || setAside.has(sequence)) {
           this.#waiting.set(sequence, { sequence, tenant, metric, at, nanos });
           this.#waitingChanged = true;
           continue;
@@ -212,15 +213,15 @@ export class InvoiceTally {
     return undefined;
   }
 
-  /** What was sent after all is added; what was given up is forgotten. */
-  async #pollAtWaiting(): Promise<void> {
+  /** Adds waiting events that were sent by now, and forgets discarded ones. */
+  async #settleWaiting(): Promise<void> {
     if (this.#waiting.size === 0) return;
     const { records, deadLetters, changes, clock } = this.#options;
-    const kept = await this.#storedBack();
+    const setAside = await this.#setAside();
     const unsent = await records.unsent();
     for (const event of this.#waiting.values()) {
       const { sequence } = event;
-      if (deadLetters.has(sequence) || kept.has(sequence)) continue;
+      if (deadLetters.has(sequence) || setAside.has(sequence)) continue;
       if ((await records.deadLetter(sequence)) !== undefined) continue;
       this.#waiting.delete(sequence);
       this.#waitingChanged = true;
@@ -229,8 +230,8 @@ export class InvoiceTally {
     }
   }
 
-  /** Events that wait for their tenant, and dead letters that are on their way once more. */
-  #storedBack(): Promise<ReadonlySet<number>> {
+  /** Returns parked events and replayed dead letters. */
+  #setAside(): Promise<ReadonlySet<number>> {
     const { records } = this.#options;
     return sequencesOf(records.parked(), records.replay());
   }

@@ -6,7 +6,7 @@ import type { Delivery } from '../delivery.ts';
 import { destinationGauge } from '../destination-gauge.ts';
 
 const POLL_EVERY_MS = 600_000;
-/** Tenants whose invoices a destination is asked for in one round. */
+/** Tenants whose invoices are queried at a destination in one poll. */
 const TENANTS = 200;
 
 interface InvoiceWatchOptions {
@@ -16,7 +16,7 @@ interface InvoiceWatchOptions {
   readonly registry: Registry;
 }
 
-/** Compares invoices with what was delivered, in the background, and logs what differs. */
+/** Compares invoices with delivered usage in the background, and logs differences. */
 export class InvoiceWatch {
   readonly #options: InvoiceWatchOptions;
   readonly #reported = new Map<string, string>();
@@ -33,7 +33,7 @@ export class InvoiceWatch {
       options.registry,
       {
         name: 'meterfeed_destination_invoice_mismatches',
-        help: 'Pairs of tenant and metric of which other usage is invoiced than was delivered',
+        help: 'Pairs of tenant and metric whose invoiced usage differs from the delivered usage',
       },
       current,
       ({ differing }) => differing,
@@ -42,7 +42,7 @@ export class InvoiceWatch {
       options.registry,
       {
         name: 'meterfeed_destination_invoices_unanswered',
-        help: 'Tenants whose invoices the destination could not be asked for',
+        help: 'Tenants whose invoices could not be fetched from the destination',
       },
       current,
       ({ unanswered }) => unanswered,
@@ -51,12 +51,12 @@ export class InvoiceWatch {
 
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await this.#round(signal);
+      await this.#checkAll(signal);
       await this.#options.clock.sleep(POLL_EVERY_MS, signal).catch(() => undefined);
     }
   }
 
-  async #round(signal: AbortSignal): Promise<void> {
+  async #checkAll(signal: AbortSignal): Promise<void> {
     const { delivery, logger } = this.#options;
     for (const { name, suspended, bootstrapped } of delivery.statuses()) {
       if (signal.aborted || suspended || !bootstrapped) continue;

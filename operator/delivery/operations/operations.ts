@@ -2,7 +2,7 @@ import type { RecordChange } from '../../ledger/ledger.ts';
 import {
   createUncertainLetters,
   type UncertainLetters,
-  type Doubts,
+  type Uncertainty,
 } from './uncertain-dead-letters.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { InFlight } from '../records/in-flight.ts';
@@ -24,20 +24,26 @@ import {
 /** Records changed in one write. */
 const CHUNK = 500;
 
-/** What an operator may do about a destination (docs/explanation/delivery.md#operations). Letters are named by event id. */
+/**
+ * The manual operations at a destination (docs/explanation/delivery.md#operations). An event id
+ * names a letter.
+ */
 export interface Operations {
-  /** Dead letters after a sequence number, in order; those on their way once more included. */
+  /**
+   * Returns dead letters after a sequence number, in order, including those that are being
+   * replayed.
+   */
   deadLetters(after: number, limit: number): Promise<DeadLetterPage>;
   /**
-   * Sends letters once more, those of closed periods and those that may be billed twice by force only; all of them when no
-   * ids are given.
+   * Sends letters again; without ids, all of them. Letters of closed periods, and letters that may
+   * be billed twice, need `force`.
    */
   replay(ids: readonly string[] | undefined, force?: boolean): Promise<ReplayOutcome>;
-  /** Gives letters up for good; all of them when no ids are given. */
+  /** Discards letters for good; without ids, all of them. */
   discard(ids: readonly string[] | undefined): Promise<DiscardOutcome>;
   /**
-   * Puts the cursor at a position between the oldest stored event and the newest; back over usage of closed
-   * periods by force only.
+   * Moves the cursor to a position between the oldest and the newest stored event. A move back over
+   * usage of closed periods needs `force`.
    */
   moveCursor(sequence: number, force?: boolean): Promise<MoveOutcome>;
 }
@@ -47,18 +53,18 @@ interface OperationsOptions extends CursorMovesOptions {
   readonly inFlight: InFlight;
   readonly clock: Clock;
   readonly replays: ReplayLane;
-  /** Runs an action while the feeder stands still. */
+  /** Runs an action while the feeder is paused. */
   readonly paused: <T>(action: () => Promise<T>) => Promise<T>;
-  /** There are letters to send: a feeder that is blocked tries at once. */
+  /** Wakes the feeder to send letters. A blocked feeder tries at once. */
   readonly sendNow: () => void;
 }
 
-/** What a replay would do besides sending. */
+/** The risks of a replay. */
 interface Reach {
   readonly wantsForce: boolean;
   /** For people. */
   readonly reason?: string;
-  readonly doubts?: Doubts;
+  readonly uncertainty?: Uncertainty;
 }
 
 export class FeedOperations implements Operations {
@@ -93,11 +99,11 @@ export class FeedOperations implements Operations {
     const marked: number[] = [];
     const unknown = unknownAmong(ids);
     let reach: Reach = { wantsForce: false };
-    const failed = await this.#inSlice(async () => {
+    const failed = await this.#inOrder(async () => {
       reach = await this.#reachOf(ids);
       if (reach.wantsForce && !force) return undefined;
       const isForced = (letter: SetAsideEvent): boolean =>
-        force && reach.doubts?.isUncertain(letter) === true;
+        force && reach.uncertainty?.isUncertain(letter) === true;
       return this.#changeDead(
         ids,
         async (letters) =>
@@ -108,7 +114,7 @@ export class FeedOperations implements Operations {
         (letters) => {
           for (const { sequence } of letters) marked.push(sequence);
         },
-        unknown.met,
+        unknown.found,
       );
     });
     const { wantsForce, reason = '' } = reach;
@@ -118,18 +124,18 @@ export class FeedOperations implements Operations {
     replays.wake();
     sendNow();
     const forced = force && reason !== '' ? { forced: reason } : {};
-    return { kind: 'replayed', ...(await result), ...unknown.left(failed), ...forced };
+    return { kind: 'replayed', ...(await result), ...unknown.remaining(failed), ...forced };
   }
 
-  /** What is to be known before the letters that are meant are sent once more. */
+  /** Returns the risks of replaying the selected letters. */
   async #reachOf(ids: readonly string[] | undefined): Promise<Reach> {
     const closed = await this.#options.closedPeriods(this.#deadAmong(ids));
-    const doubts = await this.#uncertainLetters(this.#deadAmong(ids));
-    const texts = [closed, doubts?.text].filter((text) => text !== undefined);
+    const uncertainty = await this.#uncertainLetters(this.#deadAmong(ids));
+    const texts = [closed, uncertainty?.text].filter((text) => text !== undefined);
     return {
-      wantsForce: closed !== undefined || doubts?.wantsForce === true,
+      wantsForce: closed !== undefined || uncertainty?.wantsForce === true,
       ...(texts.length > 0 && { reason: texts.join('; ') }),
-      doubts,
+      uncertainty,
     };
   }
 
@@ -137,11 +143,11 @@ export class FeedOperations implements Operations {
     const { records, deadLetters, ledger, settings } = this.#options;
     let discarded = 0;
     const unknown = unknownAmong(ids);
-    const failed = await this.#inSlice(() =>
+    const failed = await this.#inOrder(() =>
       this.#changeDead(
         ids,
         async (letters) => {
-          // A letter that a rewound cursor has yet to pass is sent again all the same.
+          // A letter after a rewound cursor is sent again in any case.
           const position = cursorOf(ledger, settings.name) ?? 0;
           const passed = letters.filter(({ sequence }) => sequence <= position);
           const unsent = passed.reduce(
@@ -157,34 +163,34 @@ export class FeedOperations implements Operations {
           discarded += letters.length;
           for (const letter of letters) deadLetters.remove(letter);
         },
-        unknown.met,
+        unknown.found,
       ),
     );
     if (failed !== undefined && discarded === 0) return failed;
-    return { kind: 'discarded', discarded, ...unknown.left(failed) };
+    return { kind: 'discarded', discarded, ...unknown.remaining(failed) };
   }
 
   moveCursor(sequence: number, force = false): Promise<MoveOutcome> {
-    return this.#inSlice(() => this.#options.paused(() => this.#moves.moveTo(sequence, force)));
+    return this.#inOrder(() => this.#options.paused(() => this.#moves.moveTo(sequence, force)));
   }
 
-  /** One operation at a time, so that none works on what another has just changed. */
-  #inSlice<T>(action: () => Promise<T>): Promise<T> {
-    const turn = this.#last.then(action, action);
-    this.#last = turn.catch(() => undefined);
-    return turn;
+  /** Runs one operation at a time, so that none works on records that another one changes. */
+  #inOrder<T>(action: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(action, action);
+    this.#last = done.catch(() => undefined);
+    return done;
   }
 
-  /** Changes the letters that are meant, a chunk at a time; `met` is given the ids that name one. */
+  /** Changes the selected letters in chunks. Calls `found` with each id that names a letter. */
   async #changeDead(
     ids: readonly string[] | undefined,
     changesOf: (letters: readonly SetAsideEvent[]) => Promise<readonly RecordChange[]>,
     changed: (letters: readonly SetAsideEvent[]) => void,
-    met: (id: string) => void,
+    found: (id: string) => void,
   ): Promise<OperationFailed | undefined> {
     const { ledger } = this.#options;
     for (;;) {
-      const letters = await firstOf(this.#deadAmong(ids, met), CHUNK);
+      const letters = await firstOf(this.#deadAmong(ids, found), CHUNK);
       if (letters.length === 0) return undefined;
       const failed = failureOf(await ledger.writeRecords(await changesOf(letters)));
       if (failed !== undefined) return failed;
@@ -192,28 +198,28 @@ export class FeedOperations implements Operations {
     }
   }
 
-  /** The letters that are meant; `met` is given the ids that name one. */
+  /** Yields the selected letters. Calls `found` with each id that names a letter. */
   async *#deadAmong(
     ids: readonly string[] | undefined,
-    met?: (id: string) => void,
+    found?: (id: string) => void,
   ): AsyncGenerator<SetAsideEvent> {
     const wanted = ids === undefined ? undefined : new Set(ids);
     for await (const letter of this.#options.records.dead()) {
       const { id } = letter.event;
       if (wanted?.has(id) === false) continue;
-      met?.(id);
+      found?.(id);
       yield letter;
     }
   }
 }
 
-/** Follows which of the ids that were asked for turn up. */
+/** Collects the ids that name no letter. */
 function unknownAmong(ids: readonly string[] = []) {
-  const unmet = new Set(ids);
+  const unknown = new Set(ids);
   return {
-    met: (id: string): void => void unmet.delete(id),
-    /** Where a write failed, nobody has looked at the rest. */
-    left: (failed: OperationFailed | undefined): Unknown =>
-      failed !== undefined || unmet.size === 0 ? {} : { unknown: [...unmet] },
+    found: (id: string): void => void unknown.delete(id),
+    /** Empty after a failed write, because later letters were not read. */
+    remaining: (failed: OperationFailed | undefined): Unknown =>
+      failed !== undefined || unknown.size === 0 ? {} : { unknown: [...unknown] },
   };
 }

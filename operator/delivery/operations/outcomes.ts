@@ -4,29 +4,32 @@ import type { SetAsideEvent } from '../records/delivery-records.ts';
 
 export interface DeadLetterPage {
   readonly deadLetters: readonly SetAsideEvent[];
-  /** Where the next page begins; absent on the last. */
+  /** Start of the next page; absent on the last page. */
   readonly next?: number;
 }
 
-/** Nothing was changed; the reason says why. */
+/** Nothing was changed, for this reason. */
 export interface OperationFailed {
   readonly kind: 'failed';
   readonly reason: string;
 }
 
-/** Nothing was changed: it reaches into billing periods that are invoiced for good, or may bill twice, and wants `force`. */
+/**
+ * Nothing was changed: the operation concerns billing periods with final invoices, or may bill
+ * twice. It needs `force`.
+ */
 export interface WantsForce {
   readonly kind: 'wants-force';
-  /** For people: which periods or events, and what would become of the usage. */
+  /** For people: which periods or events, and the effect on the usage. */
   readonly reason: string;
 }
 
-/** What was reached into by force, as {@link WantsForce.reason} would have said it; absent where nothing was. */
+/** The {@link WantsForce.reason} that `force` overruled; absent if there was none. */
 export interface Forced {
   readonly forced?: string;
 }
 
-/** Ids that were asked for and are no dead letters here; absent when all are. */
+/** Requested ids that name no dead letter; absent if all do. */
 export interface Unknown {
   readonly unknown?: readonly string[];
 }
@@ -49,7 +52,7 @@ export type MoveOutcome =
   | WantsForce
   | OperationFailed;
 
-/** Why a write failed; undefined where it did not. */
+/** Returns why a write failed; undefined if it did not. */
 export function failureOf(outcome: WriteOutcome): OperationFailed | undefined {
   return outcome.kind === 'failed' ? { kind: 'failed', reason: outcome.message } : undefined;
 }

@@ -8,16 +8,16 @@ import { wantedMetrics } from '../feeder/event-filter.ts';
 
 export interface PriceQuestion {
   readonly books: readonly PriceBook[];
-  /** The plan of tenants that name none. */
+  /** The plan of tenants without one. */
   readonly defaultPlan: string;
-  /** The UTC day as of which the books are meant, `2026-12-01`. */
+  /** The UTC day whose prices are compared, for example `2026-12-01`. */
   readonly day: string;
 }
 
 export type PriceComparison =
-  /** Compared are the books that have a price of what the destination is given. */
+  /** The comparison of the books that price a metric of the destination. */
   | PricesOutcome
-  /** It makes no invoices. */
+  /** The destination makes no invoices. */
   | { readonly kind: 'no-prices'; readonly type: DestinationType };
 
 export interface ComparedDestination {
@@ -26,7 +26,7 @@ export interface ComparedDestination {
   readonly catalog: readonly MetricDefinition[];
 }
 
-/** Holds price books against what a destination has; nothing is changed there. */
+/** Compares price books with a destination's prices. Changes nothing at the destination. */
 export async function comparePriceBooks(
   compared: ComparedDestination,
   question: PriceQuestion,
@@ -41,17 +41,17 @@ export async function comparePriceBooks(
   return destination.prices.compare(query, signal);
 }
 
-/** The books that have a price of what the destination is given, with these prices alone. */
+/** Selects the books that price a metric of the destination, and only these prices. */
 function queryOf(
   { destination, filter, catalog }: ComparedDestination,
   { books, defaultPlan, day }: PriceQuestion,
 ): PricesQuery {
   const wanted = wantedMetrics(catalog, destination, filter);
   const metrics = new Set(wanted.map(({ code }) => code));
-  const meant = books.flatMap((book) => {
+  const selected = books.flatMap((book) => {
     const prices = book.prices.filter(({ metric }) => metrics.has(metric));
     const isDefault = book.name === defaultPlan;
     return prices.length === 0 ? [] : [{ book: { ...book, prices }, isDefault }];
   });
-  return { books: meant, metrics, day };
+  return { books: selected, metrics, day };
 }

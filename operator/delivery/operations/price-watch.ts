@@ -9,19 +9,19 @@ import type { Delivery } from '../delivery.ts';
 import { destinationGauge } from '../destination-gauge.ts';
 import type { PriceQuestion } from './price-comparison.ts';
 
-/** How often it is looked whether a comparison is due. */
+/** Interval between checks whether a comparison is due. */
 const CHECK_EVERY_MS = 60_000;
-/** Prices over there are changed by people, at any time. */
+/** Interval between comparisons. People change prices at a destination at any time. */
 const COMPARE_EVERY_MS = 3_600_000;
-/** After a comparison that failed. */
+/** Wait after a failed comparison. */
 const RETRY_MS = 600_000;
 const MAX_EXAMPLES = 3;
 
-/** What came of comparing the price books with a destination. */
+/** The comparison of the price books with a destination. */
 export interface PriceReport {
-  /** Prices that are not as a book says, of plans that there are. */
+  /** Number of prices that differ from a book, among plans that exist at the destination. */
   readonly differing: number;
-  /** The first of them, a line each. */
+  /** The first differences, one line each, at most three. */
   readonly examples: readonly string[];
 }
 
@@ -37,9 +37,9 @@ interface Compared {
   readonly by: readonly PriceBook[];
   readonly day: string;
   readonly againAt: number;
-  /** That of the last comparison that succeeded. */
+  /** The report of the last successful comparison. */
   readonly report?: PriceReport | undefined;
-  /** Why the last comparison failed, if it did. */
+  /** Why the last comparison failed; absent if it succeeded. */
   readonly failure?: string;
 }
 
@@ -54,7 +54,7 @@ export class PriceWatch {
       options.registry,
       {
         name: 'meterfeed_destination_price_differences',
-        help: 'Prices that the destination has otherwise than the PriceBooks say',
+        help: 'Prices at the destination that differ from the PriceBooks',
       },
       () => this.#reports(),
       ({ differing }) => differing,
@@ -64,12 +64,15 @@ export class PriceWatch {
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     while (!signal.aborted) {
-      await this.#round(signal);
+      await this.#checkAll(signal);
       await clock.sleep(CHECK_EVERY_MS, signal).catch(() => undefined);
     }
   }
 
-  /** Returns the last comparison at a destination; undefined before the first, and where no book concerns it. */
+  /**
+   * Returns the last comparison at a destination; undefined before the first, and where no book
+   * concerns it.
+   */
   reportOf(destination: string): PriceReport | undefined {
     return this.#compared.get(destination)?.report;
   }
@@ -81,7 +84,7 @@ export class PriceWatch {
     });
   }
 
-  async #round(signal: AbortSignal): Promise<void> {
+  async #checkAll(signal: AbortSignal): Promise<void> {
     const { delivery, clock, logger, prices } = this.#options;
     const statuses = delivery.statuses();
     const names = new Set(statuses.map(({ name }) => name));
@@ -92,7 +95,7 @@ export class PriceWatch {
       if (signal.aborted || suspended || !bootstrapped) continue;
       if (!this.#isDue(name, question)) continue;
       try {
-        await this.#poll(name, question, signal);
+        await this.#compare(name, question, signal);
       } catch (error) {
         if (signal.aborted) return;
         logger.warn(`[${name}] prices could not be compared: ${errorText(error)}`);
@@ -106,37 +109,38 @@ export class PriceWatch {
     return this.#options.clock.monotonic() >= last.againAt;
   }
 
-  async #poll(name: string, question: PriceQuestion, signal: AbortSignal): Promise<void> {
+  async #compare(name: string, question: PriceQuestion, signal: AbortSignal): Promise<void> {
     const { delivery, clock, logger } = this.#options;
     const { books: by, day } = question;
     const known = this.#compared.get(name);
     const before = known?.report;
-    const keep = (report: PriceReport | undefined, afterMs: number, failure?: string): void => {
+    const store = (report: PriceReport | undefined, afterMs: number, failure?: string): void => {
       const againAt = clock.monotonic() + afterMs;
       this.#compared.set(name, { by, day, againAt, report, failure });
     };
-    // Until it has succeeded, what was found last holds.
-    keep(before, RETRY_MS, known?.failure);
+    // The last report stays until a comparison succeeds.
+    store(before, RETRY_MS, known?.failure);
     const outcome = await delivery.comparePrices(name, question, signal);
     if (signal.aborted || outcome.kind === 'unknown-destination') return;
     if (outcome.kind === 'failed' || outcome.kind === 'unusable') {
       const { reason } = outcome;
-      keep(before, RETRY_MS, reason);
-      // A key without the permission to read prices would fill the log otherwise.
+      store(before, RETRY_MS, reason);
+      // Logs each reason once. A key without permission to read prices would otherwise fill the
+      // log.
       if (reason !== known?.failure) {
         logger.warn(`[${name}] prices could not be compared: ${reason}`);
       }
       return;
     }
     const report = outcome.kind === 'compared' ? priceReport(outcome.books) : undefined;
-    keep(report, COMPARE_EVERY_MS);
+    store(report, COMPARE_EVERY_MS);
     const [first] = report?.examples ?? [];
     if (report === undefined || first === undefined || first === before?.examples[0]) return;
     logger.warn(`[${name}] ${report.differing} prices differ from the PriceBooks: ${first}`);
   }
 }
 
-/** Undefined where no plan of a book is there: nothing over there is meant by them. */
+/** Builds the report; undefined if no plan of a book exists at the destination. */
 export function priceReport(books: readonly ComparedBook[]): PriceReport | undefined {
   const present = books.filter(({ exists }) => exists);
   if (present.length === 0) return undefined;

@@ -3,20 +3,20 @@ import type { Clock } from '../../telemetry/clock.ts';
 import type { DestinationStatus } from '../destination-status.ts';
 
 const SAMPLE_EVERY_MS = 60_000;
-/** As long as the longest window: over less, a single one would look like a flood. */
+/** As long as the longest window. Over less time, a single window would look like a flood. */
 const SPAN_MS = 3_600_000;
 
 /** Events a second. */
 export interface Rate {
-  /** What the destination takes. */
+  /** Most events that the destination accepts. */
   readonly allowed: number;
-  /** What comes, by the last hour, rounded up to two digits. */
+  /** Events that arrive, over the last hour, rounded up to two digits. */
   readonly needed: number;
 }
 
 type RatedStatus = Pick<DestinationStatus, 'eventsPerSecond' | 'delivered' | 'skipped'>;
 
-/** Compares the rate at which usage comes with what each destination takes. */
+/** Compares the rate at which usage arrives with each destination's limit. */
 export class RateWatch {
   readonly #ledger: Pick<Ledger, 'head'>;
   readonly #clock: Clock;
@@ -36,23 +36,28 @@ export class RateWatch {
     }
   }
 
-  /** Returns undefined where the destination names no limit, and before the first sample. */
+  /** Returns the rate; undefined if the destination has no limit, and before the first sample. */
   rateOf(status: RatedStatus): Rate | undefined {
     const { eventsPerSecond: allowed } = status;
-    const needed = this.#coming(status);
+    const needed = this.#arriving(status);
     if (allowed === undefined || needed === undefined) return undefined;
     return { allowed, needed: needed <= 0 ? 0 : roundedUp(needed) };
   }
 
-  /** Returns undefined while the destination can keep up, as far as is known. */
+  /**
+   * Returns the rate if more arrives than the destination accepts; undefined if not, or unknown.
+   */
   tooSlow(status: RatedStatus): Rate | undefined {
     const rate = this.rateOf(status);
-    const needed = this.#coming(status) ?? 0;
+    const needed = this.#arriving(status) ?? 0;
     return rate === undefined || needed <= rate.allowed ? undefined : rate;
   }
 
-  /** Events a second that come for a destination, by the last hour; undefined before the first sample. */
-  #coming({ delivered, skipped }: RatedStatus): number | undefined {
+  /**
+   * Returns events a second for a destination, over the last hour; undefined before the first
+   * sample.
+   */
+  #arriving({ delivered, skipped }: RatedStatus): number | undefined {
     const [first] = this.#samples;
     const last = this.#samples.at(-1);
     if (first === undefined || last === undefined) return undefined;
@@ -61,7 +66,7 @@ export class RateWatch {
   }
 }
 
-/** To two digits, so that what is shown does not change all the time. */
+/** Rounds up to two digits, so that the shown figure is stable. */
 function roundedUp(value: number): number {
   if (value < 10) return Math.ceil(value * 10) / 10;
   const unit = 10 ** (Math.floor(Math.log10(value)) - 1);

@@ -122,7 +122,7 @@ test('one reconciliation asks for so many sums, and says which it has not asked 
   expect(questions).toBe(4);
   const open = outcome.rows.filter(({ difference }) => difference === undefined);
   expect(open.map(({ note }) => note)).toStrictEqual(
-    Array.from({ length: 2 }, () => 'too many rows: ask for one tenant'),
+    Array.from({ length: 2 }, () => 'too many rows: query one tenant'),
   );
   await harness.stop();
 });

@@ -13,25 +13,25 @@ import { isUnsent } from '../records/sequence-sets.ts';
 
 const DAY_MS = 86_400_000;
 const CONCURRENT_QUESTIONS = 4;
-/** Rows that the destination is asked after in one reconciliation. */
+/** Most rows that are queried at the destination in one reconciliation. */
 const MAX_QUESTIONS = 500;
 const FORGOTTEN =
-  'the events are deleted, and with them what was acknowledged; this destination cannot be asked what it has';
-/** How often a row is compared while delivery goes on underneath. */
+  'the events and their acknowledgements are deleted, and this destination does not report its sums';
+/** Most comparisons of a row while delivery continues. */
 const PASSES = 3;
 
 /**
  * One tenant's sum of one metric, in plain decimal text. `ledger` = `delivered` + `pending` +
- * `deadLetters` + `parked` + `withheld`. What the destination has ought to be `delivered`: a destination
- * that can be asked says so itself (`reported`), of another one it is known what it `acknowledged`.
+ * `deadLetters` + `parked` + `withheld`. The destination should have `delivered`. A destination
+ * that reports sums is compared by `reported`, another one by `acknowledged`.
  */
 export interface ReconcileRow {
   readonly tenant: string;
   readonly metric: string;
   readonly ledger: string;
-  /** Passed by the cursor, and none of the others. */
+  /** Passed by the cursor, and not dead, parked or withheld. */
   readonly delivered: string;
-  /** Behind the cursor's position: still to be sent. */
+  /** Not passed by the cursor yet. */
   readonly pending: string;
   readonly deadLetters: string;
   readonly parked: string;
@@ -41,7 +41,7 @@ export interface ReconcileRow {
   readonly acknowledged?: string;
   /** `reported` or `acknowledged` − `delivered`; may be negative. */
   readonly difference?: string;
-  /** Why there is neither. */
+  /** Why neither `reported` nor `acknowledged` is known. */
   readonly note?: string;
 }
 
@@ -57,33 +57,35 @@ interface ReconcileOptions extends SumOptions {
 
 export type Reconcile = (query: ReconcileQuery, signal: AbortSignal) => Promise<ReconcileOutcome>;
 
-/** Compares the ledger's sums with what the destination acknowledged, and with what it says it has. */
+/**
+ * Compares the ledger's sums with what the destination acknowledged, or with the sums it reports.
+ */
 export function createReconcile(options: ReconcileOptions): Reconcile {
   return async (query, signal) => {
     if (query.from % DAY_MS !== 0 || query.to % DAY_MS !== 0 || query.from >= query.to) {
       const given = `${new Date(query.from).toISOString()} to ${new Date(query.to).toISOString()}`;
-      return { kind: 'failed', reason: `not whole UTC days: from, to: "${given}"` };
+      return { kind: 'failed', reason: `not complete UTC days: from, to: "${given}"` };
     }
     const rows = new Map<string, ReconcileRow>();
     const sums = await sumLedger(options, query, signal);
     const first = Math.floor((query.beginAt ?? 0) * sums.length);
     let open = [...sums.slice(first), ...sums.slice(0, first)];
     let questions = 0;
-    for (let round = 1; round <= PASSES && open.length > 0; round += 1) {
+    for (let pass = 1; pass <= PASSES && open.length > 0; pass += 1) {
       await pLimit(CONCURRENT_QUESTIONS).map(open, async (sum) => {
         questions += 1;
         rows.set(keyOf(sum), await queryDestination(options, query, sum, questions, signal));
       });
-      const requested = open.filter((sum) => (rows.get(keyOf(sum))?.difference ?? '0') !== '0');
+      const differing = open.filter((sum) => (rows.get(keyOf(sum))?.difference ?? '0') !== '0');
       open =
-        requested.length === 0 ? [] : moved(requested, await sumLedger(options, query, signal));
+        differing.length === 0 ? [] : moved(differing, await sumLedger(options, query, signal));
     }
     const sorted = [...rows].toSorted(([a], [b]) => (a < b ? -1 : 1));
     return { kind: 'reconciled', rows: sorted.map(([, row]) => row) };
   };
 }
 
-/** What was sent while the destination was being asked: a difference there says nothing yet. */
+/** Returns the sums that changed during the query. Their differences are not reliable yet. */
 function moved(before: readonly Sums[], now: readonly Sums[]): Sums[] {
   const known = new Map(before.map((sum) => [keyOf(sum), sum]));
   return now.filter((sum) => {
@@ -117,7 +119,7 @@ async function queryDestination(
     const difference = signedFromNanos(acknowledged - delivered);
     return { ...row, acknowledged: signedFromNanos(acknowledged), difference };
   }
-  if (question > questions) return { ...row, note: 'too many rows: ask for one tenant' };
+  if (question > questions) return { ...row, note: 'too many rows: query one tenant' };
   const query = { tenant: await describe(tenant), metric, from, to };
   const outcome = await destination.sums.total(query, signal);
   if (outcome.kind !== 'total') return { ...row, note: outcome.reason };
@@ -127,32 +129,32 @@ async function queryDestination(
 
 function nanosOf(text: string): bigint {
   if (text.startsWith('-')) return -nanosOf(text.slice(1));
-  const [complete = '0', fraction = ''] = text.split('.');
-  return BigInt(complete) * 1_000_000_000n + BigInt(fraction.slice(0, 9).padEnd(9, '0'));
+  const [units = '0', fraction = ''] = text.split('.');
+  return BigInt(units) * 1_000_000_000n + BigInt(fraction.slice(0, 9).padEnd(9, '0'));
 }
 
 export interface ReconcileQuery {
-  /** Whole UTC days `[from, to)`, milliseconds since the epoch, by window start. */
+  /** Complete UTC days `[from, to)`, milliseconds since the epoch, by window start. */
   readonly from: number;
   readonly to: number;
   /** Only this tenant. */
   readonly tenant?: string;
-  /** Only pairs of tenant and metric that an event passes for; their sums are of all their events. */
+  /** Only pairs of tenant and metric with a selected event. Their sums include all their events. */
   readonly selects?: (event: UsageEvent) => boolean;
-  /** Rows that the destination may be asked after; 500 unless told otherwise. */
+  /** Most rows to query at the destination; by default 500. */
   readonly questions?: number;
-  /** Where among the rows the questions begin, as a share of them; 0 unless told otherwise. */
+  /** First row to query, as a share of all rows in [0, 1); by default 0. */
   readonly beginAt?: number;
-  /** The first days of the range, where their events are deleted. */
+  /** The first days of the range if their events are deleted. */
   readonly deleted?: DeletedDays;
 }
 
 /**
- * Days whose events are gone and whose sums are kept: every event was passed by every cursor before it
- * was deleted, so they count as delivered.
+ * Days whose events are deleted and whose sums are stored. Every cursor passed every event before
+ * it was deleted, so the sums count as delivered.
  */
 export interface DeletedDays {
-  /** The first midnight from which on every event is kept, milliseconds since the epoch. */
+  /** The first midnight from which every event is stored, milliseconds since the epoch. */
   readonly until: number;
   readonly sums: readonly {
     readonly tenant: string;
@@ -170,27 +172,29 @@ interface SumOptions {
   /** Usage that a change of plan moved counts on the day as of which it was sent. */
   readonly changes: Pick<PlanChanges, 'sentAt' | 'reach'>;
   readonly wants: (event: Pick<UsageEvent, 'metric' | 'unit'>) => boolean;
-  /** Whether what became of an event is on record, as of now. */
+  /** Returns, as of now, a predicate: is the outcome of an event on record? */
   readonly passed: () => (sequence: number) => boolean;
 }
 
-/** Where an event stands that the destination wants. */
+/** The parts of a ledger sum, by the state of an event at the destination. */
 export type Part = 'delivered' | 'pending' | 'deadLetters' | 'parked' | 'withheld';
 
-/** One tenant's sums of one metric, in nano-units, by where its events stand. */
+/** One tenant's sums of one metric, in nano-units, by part. */
 export type Sums = { readonly tenant: string; readonly metric: string } & Record<Part, bigint> & {
-    /** Of those not pending, what the destination acknowledged. */
+    /** The acknowledged share of all parts except `pending`. */
     acknowledged: bigint;
-    /** Some of the events are deleted, and with them what was acknowledged. */
+    /** Whether some events are deleted, and their acknowledgements with them. */
     hasDeleted: boolean;
   };
 
-/** Tells the rows of one destination apart. */
+/** Returns the key of a row of one destination. */
 export function keyOf({ tenant, metric }: Pick<UsageEvent, 'tenant' | 'metric'>): string {
   return `${tenant}\0${metric}`;
 }
 
-/** The ledger's sums of a range, for each pair of tenant and metric that the query selects. */
+/**
+ * Returns the ledger's sums of a range, for each pair of tenant and metric that the query selects.
+ */
 export async function sumLedger(
   options: SumOptions,
   { from, to, tenant, selects, deleted }: ReconcileQuery,
@@ -198,7 +202,7 @@ export async function sumLedger(
 ): Promise<readonly Sums[]> {
   const parked = await sequencesOf(options.records.parked());
   const unsent = await options.records.unsent();
-  // Read once: what is delivered meanwhile still counts as pending.
+  // Read once, so that events delivered meanwhile count as pending.
   const hasPassed = options.passed();
   const partOf = (sequence: number): Part => {
     if (!hasPassed(sequence)) return 'pending';
@@ -240,11 +244,13 @@ function emptySums({ tenant, metric }: Pick<UsageEvent, 'tenant' | 'metric'>): S
   return { tenant, metric, ...parts, acknowledged: 0n, hasDeleted: false };
 }
 
-/** Billing systems that add up in doubles are right as far as doubles go. */
+/** Tolerances for billing systems that add up in doubles. */
 const RELATIVE = 1e-9;
 const ABSOLUTE = 1e-6;
 
-/** Whether a difference is more than the rounding of a billing system that adds up in doubles. */
+/**
+ * Returns whether a difference exceeds the rounding of a billing system that adds up in doubles.
+ */
 export function isDrift(delivered: string, difference: string): boolean {
   return Math.abs(Number(difference)) > Math.max(ABSOLUTE, RELATIVE * Number(delivered));
 }

@@ -5,8 +5,8 @@ import type { Balance, TenantBalances } from './invoice-balance.ts';
 type Entry = readonly [id: string, tenant: TenantBalances];
 
 /**
- * Tenants by whom their invoices are made for. The first of each group bears the lines: who bears some already,
- * else whose usage began first, so that no line lies before it.
+ * Groups tenants by the payer of their invoices. The first tenant of each group bears the invoice
+ * lines: the tenant that bears some already, else the tenant whose usage began first.
  */
 export function payersOf(
   tenants: ReadonlyMap<string, TenantBalances>,
@@ -23,7 +23,7 @@ function rankOf({ counted, firstAt }: TenantBalances): number {
   return bears ? Number.NEGATIVE_INFINITY : (firstAt ?? Number.MAX_SAFE_INTEGER);
 }
 
-/** What tenants of one payer were delivered together, held against its invoices. */
+/** Adds up the balances of tenants with one payer, by metric. */
 export function together(group: readonly Entry[]): ReadonlyMap<string, Balance> {
   const all = new Map<string, Balance>();
   for (const [, { metrics }] of group) {
@@ -35,7 +35,7 @@ export function together(group: readonly Entry[]): ReadonlyMap<string, Balance> 
   return all;
 }
 
-/** Price and hole are those of the first, who bears the lines. */
+/** Adds two balances. Price and hole are those of `a`, the tenant that bears the lines. */
 function sumOf(a: Balance, b: Balance): Balance {
   const until = least([a.until ?? [], b.until ?? []].flat());
   return {

@@ -6,19 +6,19 @@ import type { SetAsideEvent } from '../records/delivery-records.ts';
 
 const HOUR_MS = 3_600_000;
 
-/** Letters that the destination may have taken by an attempt without an answer, and may have forgotten since. */
-export interface Doubts {
-  /** Which they are, and what becomes of them when they are sent once more; for people. */
+/** Letters that the destination may have accepted in an unanswered attempt, and forgotten since. */
+export interface Uncertainty {
+  /** For people: which letters, and the effect of a replay. */
   readonly text: string;
-  /** The destination cannot be asked whether it has them. */
+  /** The destination cannot be queried for them. */
   readonly wantsForce: boolean;
   isUncertain(letter: SetAsideEvent): boolean;
 }
 
-/** Finds the doubtful ones of the letters that an operator sends once more; undefined where there are none. */
+/** Finds the uncertain letters of a replay; undefined if there are none. */
 export type UncertainLetters = (
   letters: AsyncIterable<SetAsideEvent>,
-) => Promise<Doubts | undefined>;
+) => Promise<Uncertainty | undefined>;
 
 export function createUncertainLetters({
   destination,
@@ -32,7 +32,7 @@ export function createUncertainLetters({
   const { idMemoryMs, leastIdMemoryMs } = destination.limits;
   const memoryMs = idMemoryMs ?? leastIdMemoryMs;
   if (memoryMs === undefined) return async () => undefined;
-  const isDoubtful = (letter: SetAsideEvent): boolean => {
+  const isUncertain = (letter: SetAsideEvent): boolean => {
     if (idMemoryMs !== undefined) return inFlight.overdue([letter]).length > 0;
     const { unansweredSince } = letter;
     return unansweredSince !== undefined && isForgotten(unansweredSince, clock.now(), memoryMs);
@@ -41,7 +41,7 @@ export function createUncertainLetters({
     let count = 0;
     let first: number | undefined;
     for await (const letter of letters) {
-      if (!isDoubtful(letter)) continue;
+      if (!isUncertain(letter)) continue;
       count += 1;
       const { unansweredSince = first } = letter;
       if (unansweredSince !== undefined) first = Math.min(unansweredSince, first ?? Infinity);
@@ -51,17 +51,15 @@ export function createUncertainLetters({
     const many = `${count} ${count === 1 ? 'event' : 'events'}`;
     const hours = `${memoryMs / HOUR_MS} hours`;
     const memory =
-      idMemoryMs === undefined
-        ? `need not remember ids longer than ${hours}`
-        : `remembers ids for ${hours}`;
+      idMemoryMs === undefined ? `may forget ids after ${hours}` : `remembers ids for ${hours}`;
     const wantsForce = destination.verify === undefined;
     const effect = wantsForce
-      ? 'what it has taken is billed twice'
-      : 'it is asked first, and what it cannot tell is sent all the same';
+      ? 'events that it has accepted are billed twice'
+      : 'the destination is queried first, and uncertain events are sent anyway';
     return {
-      text: `${many} of which an earlier attempt had no answer${since}: the destination may have taken them, and ${memory}: ${effect}`,
+      text: `${many} with an unanswered earlier attempt${since}: the destination may have accepted them, and ${memory}: ${effect}`,
       wantsForce,
-      isUncertain: isDoubtful,
+      isUncertain,
     };
   };
 }

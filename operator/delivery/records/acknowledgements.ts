@@ -1,20 +1,22 @@
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import type { DeliveryRecords } from './delivery-records.ts';
 
-/** Events whose bits are one record. */
+/** Number of events in one record of bits. */
 const CHUNK_EVENTS = 4_096;
 
 /**
- * Which events a destination has acknowledged, for those that cannot be asked what they have
- * (docs/explanation/delivery.md#reconciliation). One bit for each sequence number, so that an event that is acknowledged again,
- * after the cursor was put back or a letter was replayed, counts once.
+ * The events that a destination has acknowledged, for destinations that do not report sums
+ * (docs/explanation/delivery.md#reconciliation). There is one bit for each sequence number: an
+ * event that is acknowledged again, after a rewound cursor or a replay, counts once.
  */
 export interface Acknowledgements {
   load(): Promise<void>;
   has(sequence: number): boolean;
-  /** The records with these added, to be written with what settles them. */
+  /**
+   * Returns the records with these added. Write them in the transaction that settles the events.
+   */
   recordsOf(sequences: readonly number[]): RecordChange[];
-  /** After that was written. */
+  /** Call after the records of {@link recordsOf} were written. */
   written(sequences: readonly number[]): void;
 }
 
@@ -23,10 +25,12 @@ export function createAcknowledgements(
   records: DeliveryRecords,
 ): Acknowledgements {
   const chunks = new Map<number, Buffer>();
-  /** Deleted by the ledger; their records go with the next write that begins a chunk. */
+  /**
+   * Chunks without events in the ledger. The next write that begins a chunk drops their records.
+   */
   let deleted: readonly number[] = [];
 
-  /** The chunks that hold the sequence numbers, as they are once these are added. */
+  /** Returns the chunks of the sequence numbers, with these added. */
   const changed = (sequences: readonly number[]): ReadonlyMap<number, Buffer> => {
     const after = new Map<number, Buffer>();
     for (const sequence of sequences) {
@@ -69,14 +73,17 @@ function chunkOf(sequence: number): number {
   return Math.floor(sequence / CHUNK_EVENTS);
 }
 
-/** Never cut from Node's pool of small buffers: 512 bytes would keep 64 KiB of it for as long as the ledger has the events. */
+/**
+ * Copies outside Node's pool of small buffers: 512 bytes of a pool would keep 64 KiB of memory
+ * alive.
+ */
 function copyOf(bits: Buffer | undefined): Buffer {
   const copy = Buffer.alloc(CHUNK_EVENTS / 8);
   bits?.copy(copy);
   return copy;
 }
 
-/** For destinations that can be asked. */
+/** For destinations that report their sums. */
 export const NO_ACKNOWLEDGEMENTS: Acknowledgements = {
   load: async () => undefined,
   has: () => false,

@@ -3,8 +3,8 @@ import type { DeliveryRecords } from './delivery-records.ts';
 import { createSequenceSet } from './sequence-sets.ts';
 
 /**
- * Which events are dead letters, and how many each tenant has, in memory. Letters that wait to be sent
- * once more count until they are settled. The events themselves are ledger records.
+ * Index of dead letters in memory, with their number for each tenant. Letters that wait for a
+ * replay count until they are settled. The events themselves are ledger records.
  */
 export class DeadLetterIndex {
   readonly #records: DeliveryRecords;

@@ -8,7 +8,7 @@ import type { TenantChanges } from './tenant-changes.ts';
 
 const SEQUENCE_DIGITS = 16;
 
-/** An event kept out of the cursor's way, with the reason why. */
+/** An event that was set aside so that the cursor can pass it, with the reason. */
 export interface SetAsideEvent extends QueuedEvent {
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -17,35 +17,35 @@ export interface SetAsideEvent extends QueuedEvent {
 
 export interface OffboardRequest {
   readonly tenant: Tenant;
-  /** The head when it was asked for; no event of the tenant lies behind it. */
+  /** The ledger's head at the time of the request. No event of the tenant follows it. */
   readonly sequence: number;
   /** Milliseconds since the epoch. */
   readonly requestedAt: number;
 }
 
-/** What a destination was like when its cursor began, and how far an operator has rewound it. */
+/** The type of a destination when its cursor began, and how far an operator has rewound it. */
 export interface FeederState {
   readonly type: string;
-  /** Events up to here may have been sent before, longer ago than anybody recorded. */
+  /** Events up to here may have been sent before, at a time that nobody recorded. */
   readonly resentUntil?: number;
 }
 
 /**
- * The ledger records of one destination. Kept events are keyed by sequence number, so that keeping one
- * again after a crash changes nothing, and they are listed in order:
+ * Reads and builds the ledger records of one destination. Stored events have their sequence number
+ * in the key: they are listed in order, and a second write after a crash changes nothing.
  *
  *     delivery/<name>/state
  *     delivery/<name>/withheld                     passed by the cursor without being sent
- *     delivery/<name>/in-flight
- *     delivery/<name>/acknowledged/<chunk>         which events it acknowledged, as bits
+ *     delivery/<name>/in-flight                    first attempts with an unknown outcome
+ *     delivery/<name>/acknowledged/<chunk>         acknowledged events, as bits
  *     delivery/<name>/dead/<sequence>              dead letters
- *     delivery/<name>/replay/<sequence>            dead letters that are to be sent once more
+ *     delivery/<name>/replay/<sequence>            dead letters that are sent again
  *     delivery/<name>/parked/<tenant>/<sequence>   events that wait for their tenant
- *     delivery/<name>/tenant/<tenant>              the tenant as it was provisioned last
- *     delivery/<name>/offboard/<tenant>            tenants that are to be offboarded
- *     delivery/<name>/late/<line>                  late usage that is billed apart, as one amount
- *     delivery/<name>/change/<tenant>              its changes of plan: which usage is whose
- *     delivery/<name>/aggregated/<sequence>        what of the ledger version 0.1 sent as sums of an hour
+ *     delivery/<name>/tenant/<tenant>              the tenant as last provisioned
+ *     delivery/<name>/offboard/<tenant>            requests to offboard a tenant
+ *     delivery/<name>/late/<line>                  late usage billed separately, as one amount
+ *     delivery/<name>/change/<tenant>              changes of plan: which plan bills which usage
+ *     delivery/<name>/aggregated/<sequence>        events that version 0.1 sent as sums of an hour
  */
 export function createDeliveryRecords(ledger: Ledger, name: string) {
   const root = `delivery/${encodeURIComponent(name)}`;
@@ -59,14 +59,14 @@ export function createDeliveryRecords(ledger: Ledger, name: string) {
 
 export type DeliveryRecords = ReturnType<typeof createDeliveryRecords>;
 
-/** The state of the feed, and which events behind the cursor were not sent, are in flight, or were acknowledged. */
+/** Records about the cursor: state, unsent ranges, events in flight, acknowledgements. */
 function cursorRecords(ledger: Ledger, root: string) {
   const acknowledgedKey = (chunk: number): string => `${root}/acknowledged/${padded(chunk)}`;
   return {
     state: () => one<FeederState>(ledger, `${root}/state`),
     putState: (state: FeederState): RecordChange => put(`${root}/state`, state),
 
-    /** What was billed apart from the usage of its time was not sent either. */
+    /** Returns the unsent ranges. They include late events that are billed separately. */
     unsent: async (): Promise<UnsentRanges> => {
       const withheld = (await one<UnsentRanges>(ledger, `${root}/withheld`)) ?? [];
       const separate: number[] = [];
@@ -96,18 +96,18 @@ function cursorRecords(ledger: Ledger, root: string) {
   };
 }
 
-/** Events kept out of the cursor's way: dead letters, those that are sent once more, and those that wait for their tenant. */
+/** Events that were set aside: dead letters, replays, and events that wait for their tenant. */
 function storedEvents(ledger: Ledger, root: string) {
   const deadKey = (sequence: number): string => `${root}/dead/${padded(sequence)}`;
   const replayKey = (sequence: number): string => `${root}/replay/${padded(sequence)}`;
   const parkedKey = (tenant: string, sequence: number): string =>
     `${keyOf(root, 'parked', tenant)}/${padded(sequence)}`;
-  async function* kept(prefix: string): AsyncGenerator<SetAsideEvent> {
+  async function* stored(prefix: string): AsyncGenerator<SetAsideEvent> {
     for await (const [key, value] of ledger.records(prefix)) yield decodeStored(key, value);
   }
 
   return {
-    dead: () => kept(`${root}/dead/`),
+    dead: () => stored(`${root}/dead/`),
     deadLetter: async (sequence: number): Promise<SetAsideEvent | undefined> => {
       const value = await ledger.record(deadKey(sequence));
       return value === undefined ? undefined : decodeStored(deadKey(sequence), value);
@@ -115,12 +115,12 @@ function storedEvents(ledger: Ledger, root: string) {
     putDead: (event: SetAsideEvent): RecordChange => putStored(deadKey(event.sequence), event),
     dropDead: (sequence: number): RecordChange => drop(deadKey(sequence)),
 
-    replay: () => kept(`${root}/replay/`),
+    replay: () => stored(`${root}/replay/`),
     putReplay: (event: SetAsideEvent): RecordChange => putStored(replayKey(event.sequence), event),
     dropReplay: (sequence: number): RecordChange => drop(replayKey(sequence)),
 
-    parked: () => kept(`${root}/parked/`),
-    parkedOf: (tenant: string) => kept(`${keyOf(root, 'parked', tenant)}/`),
+    parked: () => stored(`${root}/parked/`),
+    parkedOf: (tenant: string) => stored(`${keyOf(root, 'parked', tenant)}/`),
     putParked: (event: SetAsideEvent): RecordChange =>
       putStored(parkedKey(event.event.tenant, event.sequence), event),
     dropParked: (tenant: string, sequence: number): RecordChange =>
@@ -128,7 +128,7 @@ function storedEvents(ledger: Ledger, root: string) {
   };
 }
 
-/** Tenants as they were provisioned, those that are to be offboarded, and changes of their plans. */
+/** Records about tenants: as last provisioned, offboard requests, changes of plan. */
 function tenantRecords(ledger: Ledger, root: string) {
   return {
     tenant: async (id: string): Promise<Tenant | undefined> => {
@@ -154,7 +154,7 @@ function tenantRecords(ledger: Ledger, root: string) {
   };
 }
 
-/** Late usage that is billed as one amount, and what an earlier version sent as sums. */
+/** Records about sums: lines of late usage, and sums of an hour that an earlier version sent. */
 function sumRecords(ledger: Ledger, root: string) {
   return {
     late: () => all<StoredLine>(ledger, `${root}/late/`),
@@ -162,8 +162,8 @@ function sumRecords(ledger: Ledger, root: string) {
     dropLate: (id: string): RecordChange => drop(`${root}/late/${id}`),
 
     /**
-     * Returns the last sequence number that an earlier version sent, or began to send, as a part of an hour's sum
-     * (`aggregate: 1h`); 0 where it sent none. Events up to there have other ids at the destination.
+     * Returns the last sequence number that an earlier version sent, or began to send, in an hour's
+     * sum (`aggregate: 1h`); 0 without sums. Events up to there have other ids at the destination.
      */
     sumsUntil: async (): Promise<number> => {
       let until = 0;
@@ -191,7 +191,7 @@ async function* all<T>(ledger: Ledger, prefix: string): AsyncGenerator<T> {
   for await (const [, value] of ledger.records(prefix)) yield JSON.parse(value) as T;
 }
 
-/** The first `limit` of a listing. */
+/** Returns the first `limit` items of a listing. */
 export async function firstOf<T>(listing: AsyncIterable<T>, limit: number): Promise<T[]> {
   const found: T[] = [];
   for await (const item of listing) {
@@ -209,23 +209,23 @@ function drop(key: string): RecordChange {
   return { key, value: undefined };
 }
 
-/** The event stays the text that it is in the ledger, so that its quantity keeps every digit. */
+/** Stores the event as its ledger text, so that its quantity keeps every digit. */
 function putStored(
   key: string,
   { at, reason, event, unansweredSince, forced }: SetAsideEvent,
 ): RecordChange {
-  const kept = { at, reason, event: encodeEvent(event), unansweredSince, forced };
-  return { key, value: JSON.stringify(kept) };
+  const stored = { at, reason, event: encodeEvent(event), unansweredSince, forced };
+  return { key, value: JSON.stringify(stored) };
 }
 
 function decodeStored(key: string, value: string): SetAsideEvent {
-  const { event, ...kept } = JSON.parse(value) as Omit<SetAsideEvent, 'sequence' | 'event'> & {
+  const { event, ...fields } = JSON.parse(value) as Omit<SetAsideEvent, 'sequence' | 'event'> & {
     readonly event: string;
   };
-  return { ...kept, sequence: numberOf(key), event: decodeEvent(event) };
+  return { ...fields, sequence: numberOf(key), event: decodeEvent(event) };
 }
 
-/** The number at the end of a key. */
+/** Returns the number at the end of a key. */
 function numberOf(key: string): number {
   return Number(key.slice(key.lastIndexOf('/') + 1));
 }

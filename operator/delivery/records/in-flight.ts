@@ -4,13 +4,13 @@ import type { QueuedEvent } from '../delivery-result.ts';
 import type { DeliveryRecords } from './delivery-records.ts';
 
 /**
- * An id is taken to be forgotten after this share of the time for which the other side says that it
- * remembers it. Asking costs little; and the wall clock, the only one that outlives the process, may
- * have been set back by hours meanwhile.
+ * Share of the destination's documented id memory after which an id counts as forgotten. The wall
+ * clock is the only clock that outlives the process, and it may be set back by hours. A query costs
+ * little.
  */
 const TRUSTED_SHARE = 0.5;
 
-/** Whether the other side may have forgotten by now what it was sent at a time, by how long it remembers ids. */
+/** Returns whether the destination may have forgotten an id that it received at a time. */
 export function isForgotten(at: number, now: number, idMemoryMs: number): boolean {
   const age = now - at;
   return age < 0 || age >= idMemoryMs * TRUSTED_SHARE;
@@ -19,9 +19,13 @@ export function isForgotten(at: number, now: number, idMemoryMs: number): boolea
 const WRITTEN: WriteOutcome = { kind: 'written' };
 
 /**
- * Remembers durably when an event was first sent without its outcome being known (docs/explanation/delivery.md#memory-of-ids). Where the destination
- * forgets ids, such an event must be asked after once it is older than that memory, never sent blindly: it may be there already and would be
- * billed twice. There it is on record before it is sent; elsewhere once its attempt has had no answer.
+ * Remembers durably when an event was first sent without a known outcome
+ * (docs/explanation/delivery.md#memory-of-ids).
+ *
+ * 1. The destination forgets ids: the record is written before the event is sent. Once the attempt
+ *    is older than that memory, the destination is queried first. Sent again blindly, the event
+ *    could be billed twice.
+ * 2. It does not forget: the record is written after an attempt without an answer.
  */
 export class InFlight {
   readonly #ledger: Ledger;
@@ -29,11 +33,11 @@ export class InFlight {
   readonly #clock: Clock;
   readonly #idMemoryMs: number | undefined;
   readonly #firstAttempts = new Map<number, number>();
-  /** Of these, which are on record. */
+  /** The sequence numbers of `#firstAttempts` that are on record. */
   readonly #recorded = new Set<number>();
   #resentUntil = 0;
-  /** Asked after since they were sent, or since the cursor was put back behind them. */
-  readonly #requestedAfter = new Set<number>();
+  /** Events that were queried since they were sent, or since the cursor was rewound behind them. */
+  readonly #queried = new Set<number>();
 
   constructor(
     ledger: Ledger,
@@ -49,37 +53,43 @@ export class InFlight {
 
   async load(until: number | undefined): Promise<void> {
     this.#resentUntil = until ?? 0;
-    this.#requestedAfter.clear();
+    this.#queried.clear();
     for (const [sequence, at] of (await this.#records.inFlight()) ?? []) {
       this.#firstAttempts.set(sequence, at);
       this.#recorded.add(sequence);
     }
   }
 
-  /** When the first attempt of which nobody knows what became of it began, milliseconds since the epoch. */
+  /** Start of the first attempt with an unknown outcome, milliseconds since the epoch. */
   unansweredSince({ sequence, unansweredSince }: QueuedEvent): number | undefined {
-    const stored = this.#requestedAfter.has(sequence) ? undefined : unansweredSince;
+    const stored = this.#queried.has(sequence) ? undefined : unansweredSince;
     return this.#firstAttempts.get(sequence) ?? stored;
   }
 
-  /** Those that the other side may have had and forgotten. */
+  /** Returns the events that the destination may have received and forgotten. */
   overdue<T extends QueuedEvent>(queued: readonly T[]): readonly T[] {
     return queued.filter((one) => this.#isOverdue(one));
   }
 
-  /** Those that a destination which forgets was sent before, as far as is known, without an answer for good. */
+  /**
+   * Returns the events that a forgetful destination may have from an attempt without a final
+   * answer.
+   */
   mayHave(queued: readonly QueuedEvent[]): readonly QueuedEvent[] {
     if (this.#idMemoryMs === undefined) return [];
     return queued.filter((one) => this.unansweredSince(one) !== undefined || this.#isOverdue(one));
   }
 
-  /** Whether an operator wants it sent though nobody can tell whether it is there. It was not since. */
+  /**
+   * Returns whether an operator wants the event sent although its outcome is unknown. False after a
+   * newer attempt.
+   */
   isForced({ sequence, forced, unansweredSince }: QueuedEvent): boolean {
     const at = this.#firstAttempts.get(sequence);
     return forced === true && (at === undefined || at === unansweredSince);
   }
 
-  /** Must succeed before the events are sent. */
+  /** Notes the start of an attempt. Must succeed before the events are sent. */
   async begin(queued: readonly QueuedEvent[]): Promise<WriteOutcome> {
     const now = this.#clock.now();
     const added = queued
@@ -94,27 +104,27 @@ export class InFlight {
     return WRITTEN;
   }
 
-  /** They were sent, and nobody knows what became of them. */
+  /** Records events that were sent without an answer. */
   async unanswered(queued: readonly QueuedEvent[]): Promise<void> {
     if (queued.every(({ sequence }) => this.#recorded.has(sequence))) return;
-    const meant = new Set(queued.map(({ sequence }) => sequence));
-    // What is not written now is written after the next attempt.
+    const unanswered = new Set(queued.map(({ sequence }) => sequence));
+    // A failed write is made up for after the next attempt.
     await this.#record(
       [...this.#firstAttempts].filter(
-        ([sequence]) => meant.has(sequence) || this.#recorded.has(sequence),
+        ([sequence]) => unanswered.has(sequence) || this.#recorded.has(sequence),
       ),
     );
   }
 
-  /** The other side does not have these, or they are to be sent all the same: their time begins anew. */
+  /** Forgets earlier attempts: the destination lacks these events, or they are sent in any case. */
   restart(queued: readonly QueuedEvent[]): void {
     for (const { sequence } of queued) {
       this.#firstAttempts.delete(sequence);
-      this.#requestedAfter.add(sequence);
+      this.#queried.add(sequence);
     }
   }
 
-  /** The record without these, to be written with what settles them. */
+  /** Returns the record without these. Write it in the transaction that settles the events. */
   without(sequences: readonly number[]): readonly RecordChange[] {
     if (!sequences.some((sequence) => this.#recorded.has(sequence))) return [];
     const gone = new Set(sequences);
@@ -124,12 +134,12 @@ export class InFlight {
     return [this.#records.putInFlight(left)];
   }
 
-  /** After that was written. */
+  /** Call after the records of {@link InFlight.without} were written. */
   forget(sequences: readonly number[]): void {
     for (const sequence of sequences) {
       this.#firstAttempts.delete(sequence);
       this.#recorded.delete(sequence);
-      this.#requestedAfter.delete(sequence);
+      this.#queried.delete(sequence);
     }
   }
 
@@ -142,7 +152,7 @@ export class InFlight {
   #isOverdue(one: QueuedEvent): boolean {
     const { sequence } = one;
     if (this.#idMemoryMs === undefined) return false;
-    if (sequence <= this.#resentUntil && !this.#requestedAfter.has(sequence)) return true;
+    if (sequence <= this.#resentUntil && !this.#queried.has(sequence)) return true;
     const at = this.unansweredSince(one);
     return at !== undefined && isForgotten(at, this.#clock.now(), this.#idMemoryMs);
   }

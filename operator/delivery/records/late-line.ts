@@ -1,7 +1,7 @@
 import type { LatePrice, LateWay } from '../../destinations/late.ts';
 import type { Decimal } from '../../model/decimal.ts';
 
-/** One event of a line, as far as it differs from the others. */
+/** The fields of one event of a line that differ from the other events. */
 export interface LatePart {
   readonly sequence: number;
   readonly id: string;
@@ -11,8 +11,8 @@ export interface LatePart {
 }
 
 /**
- * Late usage that is to be billed as one amount, as its ledger record holds it. While it is `open` it takes in
- * more; once `closed` it never changes, and may have been billed without our having heard of it.
+ * Ledger record of late usage that is billed as one amount. An `open` line collects more usage. A
+ * `closed` line never changes, and may be billed although the operator has not received the answer.
  */
 export interface StoredLine {
   readonly id: string;
@@ -25,6 +25,6 @@ export interface StoredLine {
   readonly openedAt: number;
   readonly state: 'open' | 'closed' | 'billed';
   readonly parts: readonly LatePart[];
-  /** The billing system's id of what it has made of it. */
+  /** The billing system's id of the invoice item or credit note. */
   readonly reference?: string;
 }

@@ -1,16 +1,19 @@
-/** A set of sequence numbers that takes about a bit for each number it spans, however many it holds. */
+/**
+ * A set of sequence numbers in bitmaps of 4,096 numbers: about one bit for each number in its
+ * range.
+ */
 export interface SequenceSet {
   readonly size: number;
   has(sequence: number): boolean;
-  /** Whether it was not there before. */
+  /** Returns whether it was missing before. */
   add(sequence: number): boolean;
-  /** Whether it was there before. */
+  /** Returns whether it was present before. */
   delete(sequence: number): boolean;
 }
 
 interface Chunk {
   readonly bits: Uint8Array;
-  held: number;
+  count: number;
 }
 
 const CHUNK_NUMBERS = 4_096;
@@ -27,7 +30,7 @@ export function createSequenceSet(): SequenceSet {
   const flip = (chunk: Chunk, sequence: number, change: 1 | -1): void => {
     const bit = sequence % CHUNK_NUMBERS;
     chunk.bits[bit >>> 3] = (chunk.bits[bit >>> 3] ?? 0) ^ (1 << (bit & 7));
-    chunk.held += change;
+    chunk.count += change;
     size += change;
   };
 
@@ -38,7 +41,7 @@ export function createSequenceSet(): SequenceSet {
     has,
     add: (sequence) => {
       if (has(sequence)) return false;
-      const chunk = chunkOf(sequence) ?? { bits: new Uint8Array(CHUNK_NUMBERS / 8), held: 0 };
+      const chunk = chunkOf(sequence) ?? { bits: new Uint8Array(CHUNK_NUMBERS / 8), count: 0 };
       chunks.set(Math.floor(sequence / CHUNK_NUMBERS), chunk);
       flip(chunk, sequence, 1);
       return true;
@@ -47,16 +50,16 @@ export function createSequenceSet(): SequenceSet {
       const chunk = chunkOf(sequence);
       if (chunk === undefined || !has(sequence)) return false;
       flip(chunk, sequence, -1);
-      if (chunk.held === 0) chunks.delete(Math.floor(sequence / CHUNK_NUMBERS));
+      if (chunk.count === 0) chunks.delete(Math.floor(sequence / CHUNK_NUMBERS));
       return true;
     },
   };
 }
 
 /**
- * Sequence numbers that the cursor has passed although the event was never sent: what lay before the
- * start, what an operator skipped, and discarded dead letters. `[first, last]` each, ascending, without
- * overlaps. Reconciliation calls them `withheld`.
+ * Sequence numbers that the cursor has passed although the event was never sent: events before the
+ * start, events that an operator skipped, and discarded dead letters. Each is `[first, last]`,
+ * ascending, without overlaps. Reconciliation calls them `withheld`.
  */
 export type UnsentRanges = readonly (readonly [first: number, last: number])[];
 
@@ -64,17 +67,17 @@ export function addUnsent(unsent: UnsentRanges, first: number, last: number): Un
   return first > last ? unsent : merged([...unsent, [first, last]]);
 }
 
-/** Without everything above a sequence number: a cursor that was put back there passes it once more. */
+/** Removes everything above a sequence number: a cursor that was rewound there passes it again. */
 export function unsentUpTo(unsent: UnsentRanges, last: number): UnsentRanges {
   return unsent.flatMap(([from, to]) => (from > last ? [] : [[from, Math.min(to, last)] as const]));
 }
 
-/** Without what the ledger has deleted; `lowWater` is the number before the oldest event. */
+/** Removes ranges that the ledger has deleted. `lowWater` is the number before the oldest event. */
 export function unsentAfter(unsent: UnsentRanges, lowWater: number): UnsentRanges {
   return unsent.filter(([, to]) => to > lowWater);
 }
 
-/** With single numbers added. */
+/** Adds single numbers. */
 export function withSequences(unsent: UnsentRanges, sequences: readonly number[]): UnsentRanges {
   if (sequences.length === 0) return unsent;
   return merged([...unsent, ...sequences.map((sequence) => [sequence, sequence] as const)]);

@@ -2,8 +2,8 @@ import type { Ledger } from '../../ledger/ledger.ts';
 import { createDeliveryRecords } from './delivery-records.ts';
 
 /**
- * Whether any destination that there is, or was, has provisioned the tenant: then it is a customer there
- * already, and more usage of it makes no new one.
+ * Returns whether any present or former destination has provisioned the tenant. More usage of such
+ * a tenant creates no new customer.
  */
 export async function wasServed(ledger: Ledger, tenant: string): Promise<boolean> {
   for (const { destination } of ledger.cursors()) {

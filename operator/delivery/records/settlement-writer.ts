@@ -18,8 +18,8 @@ interface SettlementWriterOptions {
 }
 
 /**
- * Turns what became of events into ledger records, and, once these are written, into what is remembered
- * in memory. Events come from the ledger (the cursor passes them) or from a lane of kept ones
+ * Turns outcomes of events into ledger records. After these are written, it updates the indexes in
+ * memory. Events come from the ledger (the cursor passes them) or from a lane of stored events
  * (`dropFrom` removes them there in the same write).
  */
 export class SettlementWriter {
@@ -45,7 +45,7 @@ export class SettlementWriter {
     ];
   }
 
-  /** After the records of these were written. */
+  /** Updates the indexes in memory. Call after the records of these events were written. */
   written(settled: readonly SettledEvent[]): void {
     const { deadLetters, parked, inFlight, acknowledgements } = this.#options;
     inFlight.forget(settled.map(({ sequence }) => sequence));
@@ -57,7 +57,7 @@ export class SettlementWriter {
     }
   }
 
-  /** Writes the records of a lane's events, and remembers them. */
+  /** Writes the records of a lane's events and updates the indexes in memory. */
   async write(
     settled: readonly SettledEvent[],
     dropFrom: (queued: QueuedEvent) => RecordChange,
@@ -81,7 +81,7 @@ export class SettlementWriter {
         return [records.putParked({ sequence, event, at, reason, unansweredSince })];
       }
       default:
-        // An operator may have moved the cursor back over a dead letter, and it is accepted this time.
+        // A rewound cursor may deliver a dead letter that is accepted this time.
         return deadLetters.has(sequence) ? [records.dropDead(sequence)] : [];
     }
   }

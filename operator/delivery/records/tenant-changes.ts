@@ -4,77 +4,95 @@ import { formatInstant } from '../../model/window.ts';
 import { isUnsent, type UnsentRanges } from './sequence-sets.ts';
 
 /**
- * A tenant's changes of plan at one destination, as its ledger record holds them
- * (docs/explanation/delivery.md#changes-of-plan). With them the side of every event is decided once and for all. Times
- * are milliseconds since the epoch.
+ * Ledger record of a tenant's changes of plan at one destination
+ * (docs/explanation/delivery.md#changes-of-plan). It assigns every event to one plan for good.
+ * Times are milliseconds since the epoch.
  */
 export interface TenantChanges {
   readonly tenant: string;
   readonly pending?: PendingChange;
-  /** Those that were made, the oldest first. */
+  /** The completed changes, the oldest first. */
   readonly made: readonly MadeChange[];
 }
 
-/** A change that is still to be made. */
+/** A change that is not made yet. */
 export interface PendingChange {
-  /** Usage whose window starts earlier goes to the old plan, before the change. All other usage waits. */
+  /**
+   * Usage whose window starts earlier goes to the old plan, before the change. All other usage
+   * waits.
+   */
   readonly before: number;
   readonly askedAt: number;
   readonly mode: PlanChange;
-  /** The plan that bills now, and the one that is wanted. */
+  /** The plan that bills now. */
   readonly current: string;
+  /** The plan after the change. */
   readonly wanted: string;
-  /** What the tenant wished for when it was asked, to tell a wish that changed from a plan that did. */
+  /**
+   * The tenant's `plan` at the request. Distinguishes a new wish from a plan that changed
+   * elsewhere.
+   */
   readonly wish: string;
   /**
-   * Present once the old plan has its usage: what comes later in the ledger is late for it. From then on the
-   * change may have been made without the operator having heard of it.
+   * Last sequence number of usage in time for the old plan. Absent until the old plan has all of
+   * it. Once present, the change may be made although the operator has not received the answer.
    */
   readonly drainedTo?: number;
-  /** Earlier in the ledger, and not delivered by then: they are late too. */
+  /** Events up to `drainedTo` that were not delivered by then. They are late too. */
   readonly late?: UnsentRanges;
 }
 
 export interface MadeChange extends Pick<PendingChange, 'before' | 'late'> {
   readonly drainedTo: number;
-  /** The moment from which the new plan bills; usage of its side is sent as of then where it is earlier. */
+  /**
+   * Start of the new plan. Earlier usage that belongs to the new plan is sent as of this moment.
+   */
   readonly from: number;
-  /** Until when late usage is still billed by the old plan. */
+  /** Until this moment the old plan still bills late usage. */
   readonly lateUntil?: number;
-  /** Late events up to here were sent as of their own time, while that was so. */
+  /** Late events up to here were sent as of their own time, before `lateUntil`. */
   readonly ownTo?: number;
   /** The earliest window start of a late event that was sent as of `from`. */
   readonly earliest?: number;
 }
 
-/** What is to become of an event: sent as of a moment, or kept until the change is made. */
+/** The decision for an event: send it as of the moment `at`, or wait until the change is made. */
 export type Placement =
   | {
       readonly kind: 'send';
       readonly at: number;
-      /** To be written before it is sent. */
+      /** Write this record before the event is sent. */
       readonly noted?: TenantChanges;
     }
   | { readonly kind: 'wait'; readonly noted?: TenantChanges };
 
-/** What decides an event's place: where it is in the ledger, and when its window starts. */
+/** An event's position in the ledger and the start of its window, milliseconds since the epoch. */
 export interface Placeable {
   readonly sequence: number;
   readonly start: number;
 }
 
-/** In what an event's place is asked for. */
+/** The circumstances of a placement. */
 export interface Attempt {
-  /** It is a dead letter: then it was not delivered, wherever it is in the ledger. */
+  /** It is a dead letter, so it was not delivered, wherever it is in the ledger. */
   readonly wasSetAside: boolean;
-  /** It is about to be sent; otherwise it may have been. */
+  /** True if it is about to be sent. False if it may have been sent. */
   readonly isSending: boolean;
   readonly now: number;
 }
 
 /**
- * Where an event belongs. Its side of every change is decided by its own window: usage that was kept for a plan
- * is sent as of the plan's beginning, which may be the very moment at which the next change is asked for.
+ * Decides which plan an event belongs to. Its own window start counts, not the moment as of which
+ * it is sent. For each change:
+ *
+ * 1. It starts at or after the change: the new plan bills it, as of the plan's start at the
+ *    earliest.
+ * 2. It starts earlier and was in time (up to `drainedTo`): the old plan bills it, as of its own
+ *    time.
+ * 3. It starts earlier and is late: until `lateUntil` the old plan bills it. Afterwards the new
+ *    plan does, as of the plan's start.
+ * 4. A change is pending and the event belongs to the new plan, or is late for the old one: it
+ *    waits.
  */
 export function placementOf(
   changes: TenantChanges,
@@ -84,7 +102,7 @@ export function placementOf(
   const { pending, made } = changes;
   const { sequence, start } = one;
   let at = start;
-  /** What is known of it whatever becomes of it, and what only its being sent makes true. */
+  // `left` holds in any case, `sent` only if the event is sent.
   const left = new Map<number, Partial<MadeChange>>();
   const sent = new Map<number, Partial<MadeChange>>();
   for (const [index, change] of made.entries()) {
@@ -95,7 +113,7 @@ export function placementOf(
       if (isInTime && !wasLeft && !wasSetAside) break;
       if (isInTime && !wasLeft) left.set(index, { late: withOne(late, one) });
       const wasOwn = !isInTime && !wasLeft && sequence <= ownTo;
-      // One that is sent again may never have arrived; by now only the new plan would bill it.
+      // An event that is sent again may never have arrived. Now only the new plan would bill it.
       if (wasOwn && (now < lateUntil || !isSending)) break;
       if (!isInTime && !wasLeft && now < lateUntil) {
         sent.set(index, { ownTo: sequence });
@@ -120,7 +138,7 @@ export function placementOf(
   };
 }
 
-/** Whether an event is of the new side, or too late for the old one. */
+/** Returns whether an event belongs to the new plan, or is too late for the old one. */
 function waitsFor(
   { before, drainedTo, late = [] }: PendingChange,
   start: number,
@@ -149,7 +167,7 @@ function updated(
   return { ...changes, made };
 }
 
-/** The event as of another moment than its window's start. */
+/** Returns the event with its window moved to start at `at`, milliseconds since the epoch. */
 export function asOf(event: UsageEvent, at: number): UsageEvent {
   if (Date.parse(event.window_start) === at) return event;
   const start = formatInstant(at);
@@ -157,8 +175,8 @@ export function asOf(event: UsageEvent, at: number): UsageEvent {
 }
 
 /**
- * The earliest window start of an event that was sent as of `time` or later, if any was: what came in for a
- * plan that had ended, or while a change was made.
+ * Returns the earliest window start of an event that may have been sent as of `time` or later:
+ * usage that arrived for an ended plan, or during a change. `time` itself if there is none.
  */
 export function reachOf({ made }: TenantChanges, time: number): number {
   let reach = time;
@@ -172,7 +190,7 @@ function withOne(ranges: UnsentRanges, { sequence }: Placeable): UnsentRanges {
   return [...ranges, [sequence, sequence] as const].toSorted((a, b) => a[0] - b[0]);
 }
 
-/** Events have whole seconds; one that is rounded down would be before the moment. */
+/** Rounds up to whole seconds, as events have them. Rounded down, it would precede the moment. */
 function wholeSecond(ms: number): number {
   return Math.ceil(ms / 1_000) * 1_000;
 }

@@ -16,8 +16,8 @@ export interface MortalProcess {
 const FOREVER = new Promise<never>(() => undefined);
 
 /**
- * Dies after so many awaits on the ledger or the destination. Each call counts twice, before and after
- * its effect, so that it may die with the effect done and nobody told.
+ * Dies after so many awaits on the ledger or the destination. Each call counts twice, before and
+ * after its effect, so that it may die with the effect done and nobody told.
  */
 export function createMortalProcess(awaits: number): MortalProcess {
   let left = awaits;

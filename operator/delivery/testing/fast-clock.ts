@@ -3,7 +3,10 @@ import type { Clock } from '../../telemetry/clock.ts';
 
 const LONGEST_SLEEP_MS = 4;
 
-/** A clock for tests on real sockets: sleeps are cut to a few milliseconds, and the rest counts as passed. */
+/**
+ * A clock for tests on real sockets: sleeps are cut to a few milliseconds, and the rest counts as
+ * passed.
+ */
 export function createFastClock(start: number): Clock {
   let skipped = 0;
   const origin = performance.now();

@@ -41,8 +41,8 @@ export interface PlanWorld {
 }
 
 /**
- * A billing system that invoices a plan for good when it is changed, as the strictest do: usage is billed
- * only where it arrives while the plan of its time is still in force.
+ * A billing system that invoices a plan for good when it is changed, as the strictest do: usage is
+ * billed only where it arrives while the plan of its time is still in force.
  */
 export function createPlanWorld(
   options: FakeOptions & {

@@ -6,7 +6,10 @@ export function lagoOptions(url: string) {
   return { url, apiKey, planCode: 'tenant-standard', currency: 'USD' };
 }
 
-/** What the tests set of Stripe, as far as they do not change it; the stand-in is at `url` and knows the key `sk_test_key`. */
+/**
+ * What the tests set of Stripe, as far as they do not change it; the stand-in is at `url` and knows
+ * the key `sk_test_key`.
+ */
 export function stripeOptions(url: string, change: Readonly<Record<string, unknown>> = {}) {
   return {
     url,

@@ -7,7 +7,10 @@ import type {
 } from '../destinations/destination.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 
-/** Which tenants a customer of a billing system is, by the first destination that knows. */
+/**
+ * Returns the tenants behind a customer of a billing system, from the first destination that knows.
+ * Fails only if a destination failed and none knew.
+ */
 export async function queryTenants(
   destinations: Iterable<Destination>,
   system: DestinationType,
@@ -24,7 +27,7 @@ export async function queryTenants(
   return answer;
 }
 
-/** The public keys with which a billing system signs, of all its destinations. */
+/** Returns the public keys of a billing system's signatures, from all destinations of its type. */
 export async function queryPublicKeys(
   destinations: Iterable<Destination>,
   system: DestinationType,
@@ -41,7 +44,7 @@ export async function queryPublicKeys(
   return keys.length > 0 ? { kind: 'keys', keys } : { kind: 'failed', reason };
 }
 
-/** How customers stand, by every destination of the given types. */
+/** Returns the current alerts of customers, from every destination of the given types. */
 export async function queryStatus(
   destinations: Iterable<Destination>,
   ...[requested, signal]: Parameters<QueryCurrentAlerts>

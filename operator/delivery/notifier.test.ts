@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { Destination, StepOutcome } from '../destinations/destination.ts';
 import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
 import type { BudgetNotice } from '../model/budget-notice.ts';
-import { Notifying } from './notifying.ts';
+import { Notifier } from './notifier.ts';
 import { createFakeDestination } from './testing/fake-destination.ts';
 
 const NOTICE: BudgetNotice = {
@@ -33,9 +33,9 @@ function receiver(name: string, answer: () => StepOutcome): Receiver {
   return made;
 }
 
-test('one that is down costs nobody else a notice, is left alone for a while, and is told then', async () => {
+test('one that is down costs nobody else a notice, is left alone for a while, and is notified then', async () => {
   const clock = createManualClock(0);
-  const notifying = new Notifying({ clock, random: () => 0.5 });
+  const notifier = new Notifier({ clock, random: () => 0.5 });
   const answers: { value: StepOutcome } = {
     value: { kind: 'retry', reason: 'status 503', afterMs: 5_000 },
   };
@@ -43,8 +43,8 @@ test('one that is down costs nobody else a notice, is left alone for a while, an
     receiver('up', () => ({ kind: 'done' })),
     receiver('down', () => answers.value),
   ];
-  const report = (reported: readonly string[] = []) =>
-    notifying.notify([up, down], NOTICE, new Set(reported));
+  const report = (notified: readonly string[] = []) =>
+    notifier.notify([up, down], NOTICE, new Set(notified));
   const half = { notified: ['up'], waiting: ['down: status 503'] };
   expect(await report()).toStrictEqual(half);
   await clock.advance(4_999);

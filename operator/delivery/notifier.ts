@@ -4,21 +4,23 @@ import type { BudgetNotice } from '../model/budget-notice.ts';
 import { errorText } from '../model/error-text.ts';
 import type { Clock } from '../telemetry/clock.ts';
 
-/** What became of a notice. */
+/** The outcome of a notice, by destination. */
 export interface NoticeOutcome {
-  /** The destinations that have it, or want none of it. */
+  /** The destinations that have it, or refuse it for good. */
   readonly notified: readonly string[];
-  /** Why others do not have it yet, one line each. */
+  /** One line for each other destination, with the reason. */
   readonly waiting: readonly string[];
 }
 
 const TIMEOUT_MS = 30_000;
 const BACKOFF = { baseMs: 2_000, capMs: 60_000 };
-/** An operator must mend it. */
-const HELD_MS = 60_000;
+/** Pause after a failure that an operator must fix. */
+const BLOCKED_MS = 60_000;
 
-/** Tells destinations of thresholds; one that fails is left alone for a while, so that it holds up nobody else. */
-export class Notifying {
+/**
+ * Notifies destinations of thresholds. Pauses a destination that fails, so that it delays no other.
+ */
+export class Notifier {
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #random: () => number;
   readonly #troubles = new Map<
@@ -31,16 +33,18 @@ export class Notifying {
     this.#random = random;
   }
 
-  /** Tells those that are not among `told` yet. Never rejects. */
+  /** Notifies the destinations that are not in `alreadyNotified`. Never rejects. */
   async notify(
     destinations: readonly Destination[],
     notice: BudgetNotice,
-    reported: ReadonlySet<string>,
+    alreadyNotified: ReadonlySet<string>,
   ): Promise<NoticeOutcome> {
     const outcomes = await Promise.all(
       destinations.map(async (destination) => {
         const { name } = destination;
-        const reason = reported.has(name) ? undefined : await this.#report(destination, notice);
+        const reason = alreadyNotified.has(name)
+          ? undefined
+          : await this.#report(destination, notice);
         return { name, reason };
       }),
     );
@@ -52,7 +56,7 @@ export class Notifying {
     };
   }
 
-  /** Why it does not have it yet; undefined where it has. */
+  /** Returns why the destination does not have the notice yet; undefined if it has. */
   async #report(destination: Destination, notice: BudgetNotice): Promise<string | undefined> {
     const { name } = destination;
     const before = this.#troubles.get(name);
@@ -66,12 +70,12 @@ export class Notifying {
       return undefined;
     }
     const failures = (before?.failures ?? 0) + 1;
-    const requested =
+    const retryAfter =
       outcome.kind === 'retry' && 'afterMs' in outcome ? outcome.afterMs : undefined;
     const pause =
       outcome.kind === 'hold'
-        ? HELD_MS
-        : Math.max(requested ?? 0, backoffMs(failures, { ...BACKOFF, random: this.#random }));
+        ? BLOCKED_MS
+        : Math.max(retryAfter ?? 0, backoffMs(failures, { ...BACKOFF, random: this.#random }));
     const { reason } = outcome;
     this.#troubles.set(name, { reason, failures, until: this.#clock.monotonic() + pause });
     return reason;
