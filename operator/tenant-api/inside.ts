@@ -5,8 +5,11 @@ import {
   type Observation,
   type ObservationOptions,
 } from '../metering/timelines/observation.ts';
-import { tenancyOf } from '../metering/timelines/own-cluster.ts';
-import { PRIVATE_NODE_LABELS, type ProviderWord } from '../metering/timelines/provided-node.ts';
+import { tenancyOf } from '../metering/timelines/inside-tenant.ts';
+import {
+  PRIVATE_NODE_LABELS,
+  type ProviderStatement,
+} from '../metering/timelines/provided-node.ts';
 import type { TenantClusterTimelines } from '../metering/timelines/tenant-cluster-timeline.ts';
 import { currentState } from '../metering/timelines/timeline.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -56,7 +59,7 @@ export class Inside {
     const complete = createObservation({
       ...options.observing,
       foreignSince: this.privateNodes.foreignSince,
-      providerWord: (node) => machines.word(node),
+      providerStatement: (node) => machines.word(node),
       isSynced: (object) =>
         'bound' in object ? isSyncedVolume(object) : isSyncedLoadBalancer(object),
     });
@@ -92,7 +95,7 @@ export class NodeMachines {
    * Undefined where the tenant's word counts, `pending` while the records are not known
    * (docs/explanation/nodes.md#whom-to-trust-about-nodes).
    */
-  word(node: NodeView): ProviderWord | 'pending' | undefined {
+  word(node: NodeView): ProviderStatement | 'pending' | undefined {
     const owner = this.#trusting();
     if (owner === undefined) return undefined;
     if (this.#records.pending) return 'pending';

@@ -3,7 +3,10 @@ import type { SourceHandler } from '../kubernetes/source.ts';
 import { greatest } from '../model/extremes.ts';
 import { machineIds, type MachineRecord } from '../metering/timelines/machine-record.ts';
 import type { NodeView } from '../metering/timelines/node.ts';
-import { PRIVATE_NODE_LABELS, type ProviderWord } from '../metering/timelines/provided-node.ts';
+import {
+  PRIVATE_NODE_LABELS,
+  type ProviderStatement,
+} from '../metering/timelines/provided-node.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 interface MachineRecordsOptions {
@@ -186,7 +189,7 @@ export class MachineRecords {
 export function providerWord(
   records: readonly MachineRecord[],
   privateNodeLabels: Readonly<Record<string, string>> | undefined,
-): ProviderWord {
+): ProviderStatement {
   const titles = records.map(({ title }) => title);
   const sources = privateNodeLabels === undefined ? titles : [...titles, PRIVATE_NODE_LABELS];
   const labels = Object.assign({}, ...records.map((record) => record.labels), privateNodeLabels);

@@ -1,5 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { claim, cluster, CONTROL_PLANE, OWN_LABELS, service, workload } from './testing/objects.ts';
+import {
+  claim,
+  cluster,
+  CONTROL_PLANE,
+  SYNCED_LABELS,
+  service,
+  workload,
+} from './testing/objects.ts';
 import { createWorld, hour, HOUR, START, total, type World } from './testing/world.ts';
 
 describe('storage', () => {
@@ -22,7 +29,7 @@ describe('storage', () => {
     },
     {
       id: 'S08: a claim that has the label of a control plane',
-      object: claim({ name: 'v', request: '10Gi', labels: { ...OWN_LABELS, app: 'vcluster' } }),
+      object: claim({ name: 'v', request: '10Gi', labels: { ...SYNCED_LABELS, app: 'vcluster' } }),
       want: 10,
       sku: 'default',
     },
@@ -188,7 +195,7 @@ describe('instance hours', () => {
     );
   });
 
-  test('clusters of one customer are told apart by their dimension', () => {
+  test('clusters of one customer differ by their dimension', () => {
     const events = hour((world) => {
       world.clusters([
         cluster('x', {}, { tenant: 'project-team1', project: 'team1' }),
@@ -205,7 +212,7 @@ describe('instance hours', () => {
 
 describe('METER_BY_NAMESPACE splits by the namespace inside the tenant cluster', () => {
   const within = (namespace: string): Readonly<Record<string, string>> => ({
-    ...OWN_LABELS,
+    ...SYNCED_LABELS,
     'vcluster.loft.sh/namespace': namespace,
   });
   const build = (meterByNamespace: boolean) => (world: World) => {

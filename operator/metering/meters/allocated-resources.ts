@@ -4,15 +4,18 @@ import type { ObjectLabels } from '../timelines/object-labels.ts';
 import { keyOf } from '../timelines/shared-values.ts';
 import type { Timeline } from '../timelines/timeline.ts';
 import { chargeIdentity, namespaceSplit, type Split } from './charge-identity.ts';
-import { chargeOf, type Meter, type MeterInput, ownDimensions } from './meter.ts';
-import { type TimelineView, visitPieces } from './window-spans.ts';
+import { chargeOf, type Meter, type MeterInput, placeDimensions } from './meter.ts';
+import { type TimelineView, visitWindowSpans } from './window-spans.ts';
 import { addTo, type Charge, count, type Evidence } from './tally.ts';
 
 const ONE = 1_000_000_000n;
 
-/** Bound volume claims by storage class, mounted or not (docs/explanation/metering.md#volumes-and-load-balancers). */
+/**
+ * Charges bound volume claims by storage class, mounted or not
+ * (docs/explanation/metering.md#volumes-and-load-balancers).
+ */
 export const meterStorage: Meter = (input) =>
-  meterHeld(input, input.observation.volumes, {
+  meterResources(input, input.observation.volumes, {
     metric: 'tenant_storage_gb_hours',
     kind: 'PersistentVolumeClaim',
     counter: 'volumes',
@@ -20,9 +23,11 @@ export const meterStorage: Meter = (input) =>
     rate: ({ size }) => size,
   });
 
-/** Services of type LoadBalancer while they have an ingress address, each one load balancer. */
+/**
+ * Charges Services of type LoadBalancer while they have an ingress address, one load balancer each.
+ */
 export const meterLoadBalancers: Meter = (input) =>
-  meterHeld(input, input.observation.loadBalancers, {
+  meterResources(input, input.observation.loadBalancers, {
     metric: 'tenant_lb_hours',
     kind: 'Service',
     counter: 'load_balancers',
@@ -30,27 +35,27 @@ export const meterLoadBalancers: Meter = (input) =>
     rate: () => ONE,
   });
 
-/** How a kind of object is charged that is held rather than run. */
-interface HeldRule<S> {
+/** How objects of one kind are charged that exist rather than run. */
+interface ResourceRule<S> {
   readonly metric: CollectorMetric;
   readonly kind: Evidence['kind'];
-  /** The property that counts the objects. */
+  /** The event property that counts the objects. */
   readonly counter: string;
   sku(state: S): string | undefined;
   /** Nano-units for each object. */
   rate(state: S): bigint;
 }
 
-function* meterHeld<S extends { readonly labels: ObjectLabels }>(
+function* meterResources<S extends { readonly labels: ObjectLabels }>(
   input: MeterInput,
   view: TimelineView<S>,
-  rule: HeldRule<S>,
+  rule: ResourceRule<S>,
 ): Generator<void, void> {
   const counted = new Set<Timeline<S>>();
   const chargeFor = createChargeCache(input, rule.metric);
   const { start } = input.window;
-  yield* visitPieces(input, view, (piece) => {
-    const { cluster, timeline, state, from, to, carried, weight, mapped, uncertain } = piece;
+  yield* visitWindowSpans(input, view, (span) => {
+    const { cluster, timeline, state, from, to, carried, weight, mapped, uncertain } = span;
     const charge = chargeFor(cluster, rule.sku(state), namespaceSplit(cluster, state.labels));
     const bounds = { from: from - start, to: to - start };
     const evidence = { kind: rule.kind, object: timeline, state, mapped, ...bounds, carried };
@@ -60,10 +65,13 @@ function* meterHeld<S extends { readonly labels: ObjectLabels }>(
   });
 }
 
-/** Finds an object's charge without building an identity for every object: those that are billed alike share it. */
+/**
+ * Finds an object's charge without building an identity for each object: objects that are billed
+ * alike share it.
+ */
 function createChargeCache(input: MeterInput, metric: CollectorMetric) {
   const caches = new Map<TenantCluster, Map<string, Charge>>();
-  const dimensions = ownDimensions(input);
+  const dimensions = placeDimensions(input);
   return (cluster: TenantCluster, sku: string | undefined, split: Split): Charge => {
     const cache = caches.get(cluster) ?? new Map<string, Charge>();
     caches.set(cluster, cache);

@@ -11,21 +11,27 @@ interface AssembleOptions {
   readonly window: Window;
   /** RFC 3339; not part of any identity. */
   readonly recordedAt: string;
-  /** The window was closed late, after downtime or a failed source (docs/explanation/metering.md#restarts). */
+  /**
+   * The window was closed late, after downtime or a failed source
+   * (docs/explanation/metering.md#restarts).
+   */
   readonly backfilled: boolean;
 }
 
 export interface Assembled {
   readonly events: readonly UsageEvent[];
-  /** What each of the events was made of, in their order. */
+  /** The settled charge of each event, in the order of `events`. */
   readonly sources: readonly Settled[];
-  /** Charges that cannot become an event, `what: where: "input"` each; they cost that tenant only. */
+  /**
+   * Errors of charges that cannot become an event, `what: where: "input"`; they affect only that
+   * tenant.
+   */
   readonly refused: readonly string[];
 }
 
 /**
- * The events of a window, one after the other: quantities rounded once to nine decimals, zeros left out
- * (docs/reference/events.md#numbers).
+ * Builds the events of a window, one at a step: quantities are rounded once to nine decimals, and
+ * zeros are left out (docs/reference/events.md#numbers).
  */
 export function* assembleEvents(
   settled: Iterable<Settled>,

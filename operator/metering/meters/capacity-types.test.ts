@@ -7,7 +7,7 @@ import { createWorld, HOUR, START, type WorldOptions } from './testing/world.ts'
 
 const OWN = 'meterfeed.io/capacity-type';
 
-/** N1 that says nothing of how it was bought but this. */
+/** N1 with these labels only about its capacity type. */
 function bought(labels: Readonly<Record<string, string>>): RawObject {
   const object = gpuNode(N1);
   const metadata = { ...(object['metadata'] as RawObject), labels: { ...N1.labels, ...labels } };

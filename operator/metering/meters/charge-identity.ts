@@ -6,33 +6,39 @@ import { keyOf } from '../timelines/shared-values.ts';
 import type { MeterSettings } from './meter.ts';
 import type { ChargeIdentity } from './tally.ts';
 
-/** Where a node is, and how it is bought. */
+/** The location and capacity type of a node. */
 export type NodePlace = Pick<NodeState, 'capacityType' | 'zone' | 'region'>;
 
-/** What a metric adds to the dimensions that every event carries. */
+/** What a metric adds to the dimensions of every event. */
 export interface IdentityParts {
   readonly sku?: string | undefined;
-  /** The node's name for per-node metrics; the tenant cluster's id otherwise. */
+  /** The node's name for metrics of nodes; the tenant cluster's id otherwise. */
   readonly resourceId?: string;
-  /** Given for node-related events only: zone and, with REGION_FROM_NODE, region come from it. */
+  /** Set for node-related events only: it decides `zone` and, with REGION_FROM_NODE, `region`. */
   readonly node?: NodePlace | 'unknown';
-  /** Of {@link billedSplit} or {@link namespaceSplit}. */
+  /** From {@link billedSplit} or {@link namespaceSplit}. */
   readonly split?: Split;
   readonly dimensions?: Readonly<Record<string, string>>;
 }
 
-/** What an object's charges are told apart by, as dimensions of them; equal ones have one key. */
+/** The dimensions that split an object's charges; equal ones have equal keys. */
 export interface Split {
   readonly key: string;
   readonly dimensions: Readonly<Record<string, string>>;
 }
 
-/** By the namespace inside the tenant cluster (METER_BY_NAMESPACE), where that is asked for and known. */
+/**
+ * Splits by the namespace inside the tenant cluster, where METER_BY_NAMESPACE is set and the
+ * namespace is known.
+ */
 export function namespaceSplit(cluster: TenantCluster, labels: ObjectLabels): Split {
   return splitBy(billedNamespace(cluster, labels), '');
 }
 
-/** Of pods and resource claims: by the queue (meterByQueue) as well (docs/explanation/metering.md#queues). */
+/**
+ * Splits pods and resource claims by namespace and, with meterByQueue, by queue
+ * (docs/explanation/metering.md#queues).
+ */
 export function billedSplit(cluster: TenantCluster, labels: ObjectLabels): Split {
   const queue = cluster.metering.meterByQueue ? (labels.queue ?? '') : '';
   return splitBy(billedNamespace(cluster, labels), queue);
@@ -42,7 +48,8 @@ function billedNamespace(
   { metering, source, nodeMode }: TenantCluster,
   labels: ObjectLabels,
 ): string {
-  // On the host only the syncer of vCluster writes it; from an API of its own it is known anyway.
+  // On the host only vCluster's syncer writes the label; in a tenant cluster's own API it is always
+  // known.
   const isWritten = source === 'workload' || source === 'external' || nodeMode === 'private';
   return isWritten && metering.meterByNamespace ? (labels.virtualNamespace ?? '') : '';
 }
@@ -58,9 +65,9 @@ function splitBy(namespace: string, queue: string): Split {
 }
 
 /**
- * The identity of a charge to a tenant cluster as a whole: `tenant_cluster` and, where known,
- * `tenant_class` are on every event, `zone` on node-related ones
- * (docs/explanation/metering.md#dimensions-and-properties).
+ * Returns the identity of a charge to a tenant cluster
+ * (docs/explanation/metering.md#dimensions-and-properties). Every event has `tenant_cluster` and,
+ * where known, `tenant_class`; node-related events have `zone`.
  */
 export function chargeIdentity(
   cluster: TenantCluster,

@@ -75,7 +75,7 @@ describe('the time of claims', () => {
     expect(seconds(second.events)).toBe(50);
     const [event] = second.events.filter(({ metric }) => metric === GPU);
     expect(event?.properties).toMatchObject({ carried_seconds: -10 });
-    // The other claim was billed as it was: nothing of it is carried.
+    // The other claim was billed correctly: nothing of it is carried.
     const late = second.explanations.flatMap(({ shares }) =>
       shares.filter(([, , , , , , , c]) => c),
     );
@@ -85,7 +85,7 @@ describe('the time of claims', () => {
     ]);
   });
 
-  test('of a claim that names no node is down with the node of its devices, also when that is told late', () => {
+  test('of a claim without a node is down with the node of its devices, also when that is reported late', () => {
     const world = draWorld({ pods: [], claims: [], podLifetime: 'scheduled' });
     const claim = resourceClaim({ pods: [] });
     const status = { allocation: { devices: { results: [result('gpu-0')] } } };

@@ -7,26 +7,26 @@ import {
   resourceClaim,
   result,
   slice,
-  wholeGpu,
+  fullGpu,
 } from './testing/claims.ts';
 import { gpuNode, H100 } from './testing/gpu-nodes.ts';
-import { cluster, iso, OWN_LABELS, pod } from './testing/objects.ts';
+import { cluster, iso, SYNCED_LABELS, pod } from './testing/objects.ts';
 import { HOUR, START, total } from './testing/world.ts';
 
-/** As NVIDIA's driver publishes it where any number of claims may share it. */
+/** A device of NVIDIA's driver that any number of claims may share. */
 const UNLIMITED = {
-  ...wholeGpu(0),
+  ...fullGpu(0),
   allowMultipleAllocations: true,
   capacity: { memory: { value: '80Gi' } },
 };
 
-/** The attributes of the GPUs of N1 on its tenant's own node. */
+/** The GPU attributes of N1 as a private node. */
 const COMPLETE_NODE = ['8', H100, H100, 'full', 'on-demand', 'dedicated_node'];
 
-describe('devices that several claims hold', () => {
+describe('devices that several claims share', () => {
   const consuming = (name: string, consumedCapacity?: RawObject): ClaimFixture => ({
     name,
-    labels: { ...OWN_LABELS, 'vcluster.loft.sh/namespace': name },
+    labels: { ...SYNCED_LABELS, 'vcluster.loft.sh/namespace': name },
     devices: [
       result('gpu-0', {
         shareID: `00000000-0000-4000-8000-000000000${name.charCodeAt(0)}`,
@@ -38,7 +38,7 @@ describe('devices that several claims hold', () => {
     consuming(name, memory === undefined ? undefined : { memory, streams: '1' });
   const sharing = (fixtures: readonly ClaimFixture[], capacity: RawObject = {}) =>
     draHour({
-      slices: [slice({ devices: [{ ...wholeGpu(0), allowMultipleAllocations: true, capacity }] })],
+      slices: [slice({ devices: [{ ...fullGpu(0), allowMultipleAllocations: true, capacity }] })],
       pods: fixtures.map(({ name = '' }) => ({ name })),
       claims: fixtures,
     });
@@ -50,7 +50,7 @@ describe('devices that several claims hold', () => {
     expect(total(sharing([shared('p', '90Gi')], capacity), GPU)).toBe(1);
   });
 
-  test('are split evenly where capacities do not say', () => {
+  test('are split evenly without capacities', () => {
     expect(total(sharing([shared('p')]), GPU)).toBe(1);
     expect(total(sharing([shared('p'), shared('q'), shared('r')]), GPU)).toBe(1);
   });
@@ -87,7 +87,7 @@ describe('devices that several claims hold', () => {
       1,
     ],
     [
-      'D28: holders that come to more than the device are cut to it',
+      'D28: shares that exceed the device are scaled down to it',
       [
         consuming('p', { memory: '60Gi' }),
         consuming('q', { memory: '0' }),
@@ -100,7 +100,7 @@ describe('devices that several claims hold', () => {
     expect(total(sharing(fixtures, capacity), GPU)).toBeCloseTo(want, 8);
   });
 
-  test('D27: each of the holders pays the same while it holds', () => {
+  test('D27: each of the sharing claims pays the same while it shares', () => {
     const world = draWorld({
       slices: [slice({ devices: [UNLIMITED] })],
       pods: [{ name: 'p' }],
@@ -123,12 +123,12 @@ describe('devices that several claims hold', () => {
 
   test('count once while claims come and go', () => {
     const world = draWorld({
-      slices: [slice({ devices: [{ ...wholeGpu(0), allowMultipleAllocations: true }] })],
+      slices: [slice({ devices: [{ ...fullGpu(0), allowMultipleAllocations: true }] })],
       pods: [{ name: 'p' }, { name: 'q' }],
       claims: [shared('p')],
     });
     world.resourceClaim(resourceClaim(shared('q')), START + HOUR / 2);
-    // The pod of the second runs since long ago, but had no claim before.
+    // The second claim's pod runs since long ago, but had no claim before.
     const { events } = world.close(START, START + HOUR);
     expect(total(events, GPU)).toBeCloseTo(1, 9);
   });
@@ -144,7 +144,7 @@ describe('where claims are used', () => {
     expect(total(events, DOWN)).toBe(1);
   });
 
-  test('N22: on the tenant’s own node the whole node covers them', () => {
+  test('N22: on a private node the charge of the node covers them', () => {
     const labels = { ...DRA_NODE.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
     const events = draHour({ node: gpuNode({ ...DRA_NODE, labels }) });
     expect(attributesOf(events)).toEqual(COMPLETE_NODE);
@@ -152,9 +152,9 @@ describe('where claims are used', () => {
     expect(total(events, 'tenant_private_node_hours')).toBe(1);
   });
 
-  test('N23: MIG candidates beside whole GPUs do not multiply the node’s GPUs', () => {
+  test('N23: MIG candidates beside full GPUs do not multiply the node’s GPUs', () => {
     const labels = { ...DRA_NODE.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
-    const complete = Array.from({ length: 8 }, (_, index) => wholeGpu(index));
+    const complete = Array.from({ length: 8 }, (_, index) => fullGpu(index));
     const candidates = Array.from({ length: 150 }, (_, index) =>
       migDevice(index % 8, '1g.10gb', Math.floor(index / 8)),
     );
@@ -178,13 +178,13 @@ describe('where claims are used', () => {
     expect(JSON.stringify(events)).not.toContain('carried_seconds');
   });
 
-  test('a GPU that its driver has tainted is missing: downtime on a node that is billed whole', () => {
+  test('a GPU that its driver has tainted is missing: downtime on a node that is billed as a whole', () => {
     const labels = { ...DRA_NODE.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
     const broken = (effect: string): RawObject => ({
-      ...wholeGpu(7),
+      ...fullGpu(7),
       taints: [{ key: 'gpu.nvidia.com/xid', effect, timeAdded: iso(START) }],
     });
-    const healthy = Array.from({ length: 7 }, (_, index) => wholeGpu(index));
+    const healthy = Array.from({ length: 7 }, (_, index) => fullGpu(index));
     const hour = (devices: readonly RawObject[]) =>
       draHour({ node: gpuNode({ ...DRA_NODE, labels }), slices: [slice({ devices })] });
     for (const effect of ['NoSchedule', 'NoExecute']) {
@@ -196,13 +196,13 @@ describe('where claims are used', () => {
       );
     }
     expect(total(hour([...healthy, broken('None')]), DOWN)).toBe(0);
-    // One part of a GPU that is still given out keeps the GPU.
+    // A GPU counts while one of its partitions is still allocated.
     const units = [broken('NoExecute'), migDevice(7, '1g.10gb')];
     expect(total(hour([...healthy, ...units]), DOWN)).toBe(0);
     expect(total(hour([...healthy, ...units.toReversed()]), DOWN)).toBe(0);
   });
 
-  test('static MIG without any whole GPU counts the GPUs that the parts are cut out of', () => {
+  test('static MIG without any full GPU counts the GPUs of the partitions', () => {
     const labels = { ...DRA_NODE.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
     const units = Array.from({ length: 56 }, (_, index) => migDevice(index % 8, '1g.10gb', index));
     const events = draHour({
@@ -242,7 +242,7 @@ describe('where claims are used', () => {
     expect([...diagnostics.unattributed.keys()]).toEqual([]);
   });
 
-  test('D22: what a template says counts for nothing either while no pod of the claim is known', () => {
+  test('D22: a template does not count either while no pod of the claim is known', () => {
     const world = draWorld({ pods: [], claims: [], podLifetime: 'scheduled' });
     const labels = { 'vcluster.loft.sh/managed-by': 'nobody' };
     world.resourceClaim(resourceClaim({ labels, madeFor: 'c' }));
@@ -253,14 +253,14 @@ describe('where claims are used', () => {
   test('the namespace inside the tenant cluster is the claim’s', () => {
     const world = draWorld({});
     world.clusters([cluster('a', { meterByNamespace: true })]);
-    const labels = { ...OWN_LABELS, 'vcluster.loft.sh/namespace': 'ml' };
+    const labels = { ...SYNCED_LABELS, 'vcluster.loft.sh/namespace': 'ml' };
     world.resourceClaim(resourceClaim({ labels }));
     const { events } = world.close(START, START + HOUR);
     expect(total(events, GPU, { namespace: 'ml' })).toBe(1);
   });
 });
 
-describe('a claim that a resumed watch tells of at one moment, from its creation to its end', () => {
+describe('a claim that a resumed watch reports at one moment, from its creation to its end', () => {
   const reported = START + 30_000;
   const ran = { startedAt: START + 5_000, finishedAt: START + 9_000, phase: 'Succeeded' } as const;
   const empty = () => {

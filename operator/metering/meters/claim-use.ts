@@ -9,45 +9,46 @@ import {
 import { type Span, splitAtEdges, type Timeline } from '../timelines/timeline.ts';
 import {
   type Holders,
-  type Holdings,
+  type HoldersByDevice,
   holdersAt,
-  holdingsOf,
-  holdingsWithin,
+  holdersByDevice,
+  holdersWithin,
   sameHolders,
 } from './device-holders.ts';
 
-/** How the devices of a resource claim were used during a span. */
+/** The use of a resource claim's devices during a span. */
 export interface ClaimUse {
   readonly labels: ObjectLabels;
-  /** `held`: nobody else can have them, but no pod that they are reserved for is running. */
-  readonly phase: 'held' | 'running';
+  /** `idle`: the devices are allocated, but no pod that they are reserved for is running. */
+  readonly phase: 'idle' | 'running';
   readonly allocation: ClaimAllocation;
-  /** Where they are used; absent where nothing says. */
+  /** The node; absent where it is unknown. */
   readonly node?: string;
-  /** What all claims hold of each of the devices, this one included; in the order of the allocation. */
+  /**
+   * The shares of all claims in each device, this claim's included; in the order of the allocation.
+   */
   readonly holders: readonly Holders[];
 }
 
-/** The use of claims as timelines of their own, derived from those of claims and pods. */
+/** Timelines of claim use, derived from those of claims and pods. */
 export interface ClaimUses {
   namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<ClaimUse>>]>;
   inNamespace(namespace: string): Iterable<Timeline<ClaimUse>>;
   late(): Iterable<Timeline<ClaimUse>>;
 }
 
-/** Before it is known how many claims hold each device. */
+/** A use before the other claims of its devices are known. */
 type Use = Omit<ClaimUse, 'holders'>;
 
-/** Which of two pasts is asked for: what is known, or what closed windows went by. */
+/** Selects the known spans, or those that closed windows used. */
 type SpansOf = <S>(timeline: Timeline<S>) => readonly Span<S>[];
 const known: SpansOf = (timeline) => timeline.spans;
 const asBilled: SpansOf = (timeline) => timeline.billed ?? timeline.spans;
 
 /**
- * A claim is in use while a pod runs that it was reserved for, however many of them do. A pod cannot
- * run before its claims are allocated, nor are they taken back before it has ended: the pod's own
- * times, which the API gives, bound the use. Neither the controller's delays count, nor that a claim
- * vanished while nobody watched.
+ * Derives when claims are in use: while any pod runs that the claim is reserved for. A pod cannot
+ * run before its claims are allocated, and they are deallocated only after it ends. So the pod's
+ * own API times bound the use, whatever the delays of controllers or watches.
  */
 export function claimUses(
   observation: Pick<ObservationReader, 'pods' | 'resourceClaims'>,
@@ -80,9 +81,9 @@ function usesBy(
 ): Uses {
   const uses = new Map<Timeline<ClaimState>, readonly Span<Use>[]>();
   for (const [namespace, claims] of resourceClaims.namespaces()) {
-    const ownPods = new Map([...pods.inNamespace(namespace)].map((pod) => [pod.uid, pod]));
+    const podsByUid = new Map([...pods.inNamespace(namespace)].map((pod) => [pod.uid, pod]));
     const podSpans = (uid: string): readonly Span<PodState>[] => {
-      const pod = ownPods.get(uid);
+      const pod = podsByUid.get(uid);
       return pod === undefined ? [] : spansOf(pod);
     };
     for (const claim of claims) uses.set(claim, usesOfClaim(spansOf(claim), podSpans));
@@ -98,7 +99,7 @@ interface Allocated {
   unsureTo: number;
   readonly state: ClaimState;
   readonly pods: Set<string>;
-  /** When something that is no pod had it: such consumers are taken to be running. */
+  /** When a consumer that is not a pod used it; such consumers count as running. */
   readonly otherwise: Interval[];
 }
 
@@ -125,7 +126,10 @@ function usesOfClaim(
   });
 }
 
-/** What nobody saw of a claim, or of the pods that it was reserved for, makes its use unsure where it begins or ends there. */
+/**
+ * Marks uses as uncertain where they begin or end with an unobserved change of the claim or its
+ * pods.
+ */
 function withUncertain(
   uses: readonly Span<Use>[],
   allocated: Allocated,
@@ -146,7 +150,7 @@ function withUncertain(
   }));
 }
 
-/** Nothing is known of the times of one that came and went unseen. */
+/** False for an allocation that came and went unobserved: its times are unknown. */
 function isDated(allocated: Allocated | undefined): allocated is Allocated {
   return allocated !== undefined && allocated.from < allocated.to;
 }
@@ -182,9 +186,11 @@ function continues(a: Given, b: Given): boolean {
 }
 
 /**
- * Whose a claim is: whose the pods are that it was reserved for, since a tenant may write labels of
- * claims through a template. The labels of its own count only while no pod of it is known, and are
- * none where the cluster made it for a pod (docs/explanation/discovery.md#whose-an-object-is).
+ * Returns the labels that decide a claim's owner
+ * (docs/explanation/discovery.md#whose-an-object-is).
+ * 1. The labels of its pods: a tenant may write a claim's labels through a template.
+ * 2. Its own labels, while no pod of it is known. They are empty where the cluster made it for a
+ *    pod.
  */
 function ownerLabels(
   { state, pods }: Allocated,
@@ -200,7 +206,9 @@ function ownerLabels(
   return state.labels;
 }
 
-/** When any consumer ran, overlaps merged; within what other allocations of the claim leave. */
+/**
+ * Returns when any consumer ran, with overlaps merged, between the other allocations of the claim.
+ */
 function runningOf(
   { pods, otherwise }: Allocated,
   within: Interval,
@@ -235,15 +243,15 @@ function usesWithin(
     const place = allocation.node ?? node;
     return place === undefined ? {} : { node: place };
   };
-  const held: Use = { labels, phase: 'held', allocation, ...where(running[0]?.node) };
+  const idle: Use = { labels, phase: 'idle', allocation, ...where(running[0]?.node) };
   const uses: Span<Use>[] = [];
   let at = allocated.from;
   for (const { from, to, node } of running) {
-    if (at < from) uses.push({ from: at, to: from, state: held });
-    uses.push({ from, to, state: { ...held, phase: 'running', ...where(node) } });
+    if (at < from) uses.push({ from: at, to: from, state: idle });
+    uses.push({ from, to, state: { ...idle, phase: 'running', ...where(node) } });
     at = to;
   }
-  if (at < allocated.to) uses.push({ from: at, to: allocated.to, state: held });
+  if (at < allocated.to) uses.push({ from: at, to: allocated.to, state: idle });
   return uses;
 }
 
@@ -266,21 +274,21 @@ function sameUse(a: ClaimUse, b: ClaimUse): boolean {
 }
 
 /**
- * Cuts the spans of claims where others begin or cease to hold one of their devices. By what all of
- * them hold a device is split, so that it counts once.
+ * Splits the spans of claims where another claim begins or stops sharing a device. The shares of
+ * all claims split a device, so that it counts once.
  */
 function withHolders(uses: ReadonlyMap<Timeline<ClaimState>, readonly Span<Use>[]>): Uses {
-  const holdings = holdingsOf([...uses.values()].flat());
+  const holdings = holdersByDevice([...uses.values()].flat());
   return new Map(
     [...uses].map(([claim, spans]) => [claim, spans.flatMap((span) => cutUse(span, holdings))]),
   );
 }
 
-/** The stretches of a use in which what claims hold of each of its devices does not change. */
-function cutUse(use: Span<Use>, holdings: Holdings): readonly Span<ClaimUse>[] {
+/** Splits a use into stretches in which the shares of its devices do not change. */
+function cutUse(use: Span<Use>, holdings: HoldersByDevice): readonly Span<ClaimUse>[] {
   const { from, to, state } = use;
   const shared = state.allocation.devices.map((device) =>
-    holdingsWithin(holdings, device, from, to),
+    holdersWithin(holdings, device, from, to),
   );
   return splitAtEdges(from, to, shared.flat()).map(([start, end]) => ({
     from: start,

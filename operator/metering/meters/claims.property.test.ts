@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
-import { resourceClaim, result, slice, wholeGpu } from './testing/claims.ts';
+import { resourceClaim, result, slice, fullGpu } from './testing/claims.ts';
 import { gpuNode, H100, N1 } from './testing/gpu-nodes.ts';
 import { cluster, pod } from './testing/objects.ts';
 import { createWorld, START, type World } from './testing/world.ts';
@@ -14,19 +14,19 @@ const NANOS = 1_000_000_000n;
 interface Run {
   readonly start: number;
   readonly end: number;
-  /** How much later than they happened start and end arrive. */
+  /** Delay with which start and end arrive, seconds. */
   readonly startDelay: number;
   readonly endDelay: number;
 }
 
 interface Claim {
-  /** One device of its own, or a share of the device that such claims have in common. */
+  /** A device of its own, or a share of the device that all such claims share. */
   readonly shares: boolean;
-  /** GiB of 80 and shares of four that it consumes of that. */
+  /** GiB of 80, and shares of four, that it consumes. */
   readonly memory: number;
   readonly parts: number;
   readonly runs: readonly Run[];
-  /** How long after its last pod's end the claim is given back. */
+  /** How long after its last pod's end the claim is deallocated, seconds. */
   readonly release: number;
 }
 
@@ -50,7 +50,7 @@ const at = (second: number): number => START + second * 1000;
 
 interface Happening {
   readonly second: number;
-  readonly tell: (world: World, at: number) => void;
+  readonly report: (world: World, at: number) => void;
 }
 
 /** A claim from its allocation to its release, with its pods, as their events arrive. */
@@ -71,11 +71,11 @@ function happeningsOf(
   return [
     {
       second: Math.min(...runs.map(({ start }) => start)),
-      tell: (world, now) => world.resourceClaim(allocated, now),
+      report: (world, now) => world.resourceClaim(allocated, now),
     },
     {
       second: Math.max(...arrivals) + release,
-      tell: (world, now) => world.resourceClaimGone(resourceClaim({ name, devices: null }), now),
+      report: (world, now) => world.resourceClaimGone(resourceClaim({ name, devices: null }), now),
     },
     ...runs.flatMap(({ start, end, startDelay, endDelay }, number) => {
       const life = { name: `${name}-${number}`, node: 'n1', createdAt: at(start) };
@@ -84,11 +84,11 @@ function happeningsOf(
       return [
         {
           second: Math.min(start + startDelay, end),
-          tell: (world: World, now: number) => world.pod(running, now),
+          report: (world: World, now: number) => world.pod(running, now),
         },
         {
           second: end + endDelay,
-          tell: (world: World, now: number) => world.pod(pod({ ...life, ...ended }), now),
+          report: (world: World, now: number) => world.pod(pod({ ...life, ...ended }), now),
         },
       ];
     }),
@@ -112,35 +112,35 @@ function play(claims: readonly Claim[]) {
   world.node(gpuNode({ ...N1, capacity: {} }));
   const capacity = { memory: { value: '80Gi' }, shares: { value: '4' } };
   const shared = {
-    ...wholeGpu(99),
+    ...fullGpu(99),
     name: 'gpu-shared',
     allowMultipleAllocations: true,
     capacity,
   };
-  const complete = Array.from({ length: 7 }, (_, index) => wholeGpu(index));
+  const complete = Array.from({ length: 7 }, (_, index) => fullGpu(index));
   world.slice(slice({ devices: [...complete, shared] }));
   const happenings = claims.flatMap(happeningsOf).toSorted((a, b) => a.second - b.second);
   const closed = [];
   for (let index = 0; index < WINDOWS; index += 1) {
     const settled = (index + 1) * 60 + 3;
-    for (const { second, tell: report } of happenings) {
+    for (const { second, report } of happenings) {
       if (second < settled && second >= settled - 60) report(world, at(second));
     }
     closed.push(world.close(START + index * WINDOW, START + (index + 1) * WINDOW));
   }
-  const credit = world.reversals.reduce((sum, { amount }) => sum + amount, 0n);
-  return { closed, credit };
+  const reversed = world.reversals.reduce((sum, { amount }) => sum + amount, 0n);
+  return { closed, reversed };
 }
 
 test('every second that pods ran is billed once, whatever arrived late', () => {
   fc.assert(
     fc.property(fc.array(claim, { minLength: 1, maxLength: 4 }), (claims) => {
       const exclusive = claims.map((one) => ({ ...one, shares: false }));
-      const { closed, credit } = play(exclusive);
-      // What no later charge could give back waits as a credit.
+      const { closed, reversed } = play(exclusive);
+      // What no later charge could absorb waits as a reversal.
       const billed = closed
         .map(({ amounts }) => amounts.get('tenant_gpu_hours') ?? 0n)
-        .reduce((sum, amount) => sum + amount, credit);
+        .reduce((sum, amount) => sum + amount, reversed);
       const seconds = exclusive.reduce((sum, { runs }) => sum + unionOf(runs), 0);
       expect(billed).toBe(BigInt(seconds * 1000) * UNITS_PER_GPU * NANOS);
     }),

@@ -1,17 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import type { UsageEvent } from '../../model/event.ts';
 import { attributesOf, BARE_NODE, DOWN, draHour, GPU } from './testing/claim-scene.ts';
-import {
-  AMD,
-  device,
-  migDevice,
-  resourceClaim,
-  result,
-  slice,
-  wholeGpu,
-} from './testing/claims.ts';
+import { AMD, device, migDevice, resourceClaim, result, slice, fullGpu } from './testing/claims.ts';
 import { gpuNode, H100, N1, N6 } from './testing/gpu-nodes.ts';
-import { own } from './testing/node-hours.ts';
+import { dedicatedTo } from './testing/node-hours.ts';
 import { cluster, pod } from './testing/objects.ts';
 import { createWorld, HOUR, START, total } from './testing/world.ts';
 
@@ -42,7 +34,7 @@ describe('GPUs of resource claims', () => {
     expect(attributesOf(draHour({ claims }))).toEqual(wholeH100('8'));
   });
 
-  test('D07: a claim that is not allocated holds nothing', () => {
+  test('D07: a claim that is not allocated costs nothing', () => {
     expect(nothing(draHour({ claims: [{ devices: null }] }))).toBe(0);
     expect(nothing(draHour({ claims: [{ devices: null }], podLifetime: 'scheduled' }))).toBe(0);
   });
@@ -116,7 +108,7 @@ describe('GPUs of resource claims', () => {
     expect(attributesOf(draHour({ node: gpuNode(N1), pods }))).toEqual(wholeH100('2'));
   });
 
-  test('D16: the name of a request says nothing', () => {
+  test('D16: the name of a request does not count', () => {
     const devices = [result('gpu-0', { request: 'gpu/sub-b' })];
     expect(attributesOf(draHour({ claims: [{ devices }] }))).toEqual(wholeH100('1'));
   });
@@ -129,9 +121,9 @@ describe('GPUs of resource claims', () => {
     );
   });
 
-  test('D19: of stale and new slices the highest generation holds', () => {
+  test('D19: of stale and new slices the highest generation counts', () => {
     const named = (name: string, generation: number, productName: string) =>
-      slice({ name, generation, devices: [wholeGpu(0, { productName })] });
+      slice({ name, generation, devices: [fullGpu(0, { productName })] });
     const stale = named('z', 1, 'X');
     const fresh = named('a', 2, 'Y');
     for (const slices of [
@@ -142,13 +134,13 @@ describe('GPUs of resource claims', () => {
     }
   });
 
-  test('while a driver restarts a device is what it said last, and before it said anything what it said first', () => {
+  test('while a driver restarts a device is what it last published, and before that what it first published', () => {
     const model = (podStart: number, ...published: readonly (readonly [number, string])[]) => {
       const world = createWorld();
       world.clusters([cluster('a')]);
       world.node(gpuNode(BARE_NODE));
       for (const [minute, productName] of published) {
-        const object = slice({ name: productName, devices: [wholeGpu(0, { productName })] });
+        const object = slice({ name: productName, devices: [fullGpu(0, { productName })] });
         world.slice(object, START + minute * 60_000);
         world.sliceGone(object, START + (minute + 10) * 60_000);
       }
@@ -164,17 +156,17 @@ describe('GPUs of resource claims', () => {
     expect(model(10, [0, 'X'], [10, 'Y'])).toBe('Y');
   });
 
-  test('D19: the stale slice holds again once the newer one is withdrawn', () => {
+  test('D19: the stale slice counts again once the newer one is withdrawn', () => {
     const world = createWorld();
     world.clusters([cluster('a')]);
-    world.node(gpuNode(own(BARE_NODE)));
+    world.node(gpuNode(dedicatedTo(BARE_NODE)));
     const named = (name: string, generation: number) =>
-      slice({ name, generation, devices: [wholeGpu(0, { productName: name })] });
+      slice({ name, generation, devices: [fullGpu(0, { productName: name })] });
     const half = START + HOUR / 2;
     world.slice(named('stale', 1));
     world.slice(named('fresh', 2));
     world.sliceGone(named('fresh', 2), half);
-    // Of no length: it was never there.
+    // Of zero length: it never existed.
     world.slice(named('never', 3), half);
     world.sliceGone(named('never', 3), half);
     const { events } = world.close(START, START + HOUR);
@@ -210,7 +202,7 @@ describe('GPUs of resource claims', () => {
     expect([quantity, sku]).toEqual(['0.125', 'AMD-Instinct-MI300X-OAM-cpx_nps4']);
   });
 
-  test('D21: a claim whose pod has ended is not in use, whatever the controller says', () => {
+  test('D21: a claim whose pod has ended is not in use, whatever the controller reports', () => {
     const pods = [{ phase: 'Succeeded', finishedAt: START - 60_000 }];
     expect(nothing(draHour({ pods }))).toBe(0);
     expect(total(draHour({ pods, podLifetime: 'scheduled' }), GPU)).toBe(1);

@@ -26,7 +26,7 @@ function worldOf(...clusters: readonly ReturnType<typeof cluster>[]): World {
   return world;
 }
 
-/** What a pod of 64 cores that says it is the control plane costs, in core-hours. */
+/** Cost of a pod of 64 cores with the labels of a control plane, in core-hours. */
 function cores(fixture: Partial<PodFixture>, ...clusters: readonly ReturnType<typeof cluster>[]) {
   const world = worldOf(...(clusters.length === 0 ? [cluster('a')] : clusters));
   world.pod(pod({ name: 'p', labels: CONTROL_PLANE, containers: [CORES], ...fixture }));
@@ -100,7 +100,7 @@ describe('a real control plane is billed as usage of its tenant', () => {
     expect(cores({ metadata: ownedBy('a') }, ...clusters)).toBe(64);
   });
 
-  test('by what a journal of an older release says, which knows of no owners', () => {
+  test('by a journal of an older release without owners', () => {
     const { workloads: _, ...older } = cluster('a');
     expect(cores({}, older)).toBe(0);
   });
@@ -141,7 +141,7 @@ describe('GPUs are free in a pod of the control plane', () => {
     expect(total(world.close(START, START + HOUR).events, 'tenant_gpu_hours')).toBe(1);
   });
 
-  test('an annotation that asked for a part of a GPU, and is taken away while the pod runs', () => {
+  test('an annotation that requested a part of a GPU, and is removed while the pod runs', () => {
     const world = worldOf(cluster('a'));
     const at = (annotations: object) =>
       pod({
@@ -230,7 +230,7 @@ describe('an empty StatefulSet takes what is in a Namespace away from its tenant
     expect(tenants({ 'meterfeed.io/tenant': 'acme' })).toEqual([['workload', 'acme']]);
   });
 
-  test('a Namespace without a key, or where namespaces are not looked for, names nobody', () => {
+  test('a Namespace without a key, or where namespaces are not discovered, names nobody', () => {
     const own = [['workload', 'tenant-team-1-forged']];
     expect(tenants({})).toEqual(own);
     const keys = { 'spec.discovery.namespaceTenantKeys': 'capsule.clastix.io/tenant' };

@@ -18,7 +18,7 @@ import {
 import { nodesByName } from './node-owners.ts';
 import { createWindowVisitor, onLateNodes, type WindowSpan, visitPast } from './window-spans.ts';
 
-/** The two charges that a pod adds to. */
+/** The two charges of a pod. */
 interface PodCharges {
   readonly cpu: Charge;
   readonly memory: Charge;
@@ -29,11 +29,13 @@ type Basis = TenantCluster['metering']['cpuMemoryBasis'];
 const NANOS = 1_000_000_000n;
 
 /**
- * CPU and memory of pods on shared nodes, or on a tenant cluster's own, on its basis: `usage`
- * (samples), `requests`, or `max` of both per pod and resource (docs/explanation/metering.md#cpu-and-memory).
- * Split by capacity type, zone and, when asked, by namespace and queue. Nothing is billed on a node that is
- * down, nor on one that the tenant cluster is billed whole. A stretch without a sample is unknown: it
- * is reported, not billed; basis `max` then goes on with the requests.
+ * Charges CPU and memory of pods on shared or private nodes
+ * (docs/explanation/metering.md#cpu-and-memory).
+ * 1. The basis is `usage` (samples), `requests`, or `max` of both per pod and resource.
+ * 2. Charges are split by capacity type and zone, and on request by namespace and queue.
+ * 3. Nodes that are down, or billed to the tenant cluster as a node, are left out.
+ * 4. A stretch without a sample is reported as unknown and not billed. The basis `max` bills its
+ *    requests.
  */
 export const meterCpuAndMemory: Meter = function* (input) {
   const pods = createPodMeter(input);
@@ -46,58 +48,58 @@ export const meterCpuAndMemory: Meter = function* (input) {
   yield* pods.measurePast();
 };
 
-/** Measures CPU and memory of one pod after the other. */
+/** Measures CPU and memory of one pod at a time. */
 function createPodMeter(input: MeterInput) {
   const nodeAt = nodesByName(input);
   const chargesFor = createChargeCache(input);
   const eachStretch = (
-    piece: WindowSpan<PodState>,
+    span: WindowSpan<PodState>,
     use: (stretch: WindowSpan<PodState>, node: NodeState | undefined) => void,
   ): void => {
-    const { podLifetime } = piece.cluster.metering;
-    if (piece.state.phase === 'bound' && podLifetime === 'running') return;
-    if (isExcludedNamespace(input, piece.cluster, piece.timeline.namespace)) return;
-    const stretches = nodeAt(piece.state.node, piece.from, piece.to, piece.asBilled);
+    const { podLifetime } = span.cluster.metering;
+    if (span.state.phase === 'bound' && podLifetime === 'running') return;
+    if (isExcludedNamespace(input, span.cluster, span.timeline.namespace)) return;
+    const stretches = nodeAt(span.state.node, span.from, span.to, span.asBilled);
     for (const { from, to, state, owner } of stretches) {
-      if (state?.down === true || owner?.id === piece.cluster.id) continue;
+      if (state?.down === true || owner?.id === span.cluster.id) continue;
       if (!isBilledHere(input, state)) continue;
-      const complete = from === piece.from && to === piece.to;
-      use(complete ? piece : { ...piece, from, to }, state);
+      const complete = from === span.from && to === span.to;
+      use(complete ? span : { ...span, from, to }, state);
     }
   };
-  const visit = (piece: WindowSpan<PodState>): void => {
-    eachStretch(piece, (stretch, node) => {
-      addPod(input, stretch, node, chargesFor(piece.cluster, node, piece.state));
+  const visit = (span: WindowSpan<PodState>): void => {
+    eachStretch(span, (stretch, node) => {
+      addPod(input, stretch, node, chargesFor(span.cluster, node, span.state));
     });
   };
-  const visitFree = (piece: WindowSpan<PodState>): void => {
-    eachStretch(piece, (stretch) => {
+  const visitFree = (span: WindowSpan<PodState>): void => {
+    eachStretch(span, (stretch) => {
       for (const { from, to, cpu } of ratesOf(input, stretch)) {
-        noteControlPlane(input.diagnostics, piece.timeline, { cpu: cpu * BigInt(to - from) });
+        noteControlPlane(input.diagnostics, span.timeline, { cpu: cpu * BigInt(to - from) });
       }
     });
   };
   return {
-    /** What is charged of it inside the window. */
+    /** Charges one pod inside the window. */
     measure: createWindowVisitor(input, visit, visitFree),
-    /** What is carried into the window, of all of them, one after the other. */
+    /** Charges what is carried into the window, one pod at a step. */
     measurePast: () => visitPast(input, input.observation.pods, visit, onLateNodes(input)),
   };
 }
 
 function addPod(
   input: MeterInput,
-  piece: WindowSpan<PodState>,
+  span: WindowSpan<PodState>,
   node: NodeState | undefined,
   charges: PodCharges,
 ): void {
-  // Of several in one window the last is reported.
-  if (!piece.carried) reportBasis(charges, piece.cluster.metering.cpuMemoryBasis);
-  const evidence = evidenceOf(piece, node, input.window.start);
-  for (const rates of ratesOf(input, piece)) {
+  // If the basis changed within the window, the last one is reported.
+  if (!span.carried) reportBasis(charges, span.cluster.metering.cpuMemoryBasis);
+  const evidence = evidenceOf(span, node, input.window.start);
+  for (const rates of ratesOf(input, span)) {
     const { from, to } = rates;
-    if (!rates.isKnown) noteUnsampled(input, piece, from, to);
-    add(charges, piece, evidence, to - from, rates);
+    if (!rates.isKnown) noteUnsampled(input, span, from, to);
+    add(charges, span, evidence, to - from, rates);
   }
 }
 
@@ -106,27 +108,27 @@ interface Rates {
   readonly to: number;
   /** False where the basis needs a sample and there is none. */
   readonly isKnown: boolean;
-  /** Nano-cores, and nano-bytes. */
+  /** Nanocores and nano-bytes. */
   readonly cpu: bigint;
   readonly memory: bigint;
 }
 
-/** What a pod uses by the basis of its tenant cluster, in order. */
-function* ratesOf(input: MeterInput, piece: WindowSpan<PodState>): Generator<Rates> {
-  const { cpuMemoryBasis: basis } = piece.cluster.metering;
-  const { requests } = piece.state;
+/** Yields the rates of a pod by the basis of its tenant cluster, in order of time. */
+function* ratesOf(input: MeterInput, span: WindowSpan<PodState>): Generator<Rates> {
+  const { cpuMemoryBasis: basis } = span.cluster.metering;
+  const { requests } = span.state;
   if (basis === 'requests') {
     const { cpu, memory } = requests;
-    yield { from: piece.from, to: piece.to, isKnown: true, cpu, memory };
+    yield { from: span.from, to: span.to, isKnown: true, cpu, memory };
     return;
   }
   const { usage } = input.observation;
-  const hold = input.settings.sampleValidMs;
+  const validMs = input.settings.sampleValidMs;
   for (const { from, to, sample } of usage.stretches(
-    piece.timeline.uid,
-    piece.from,
-    piece.to,
-    hold,
+    span.timeline.uid,
+    span.from,
+    span.to,
+    validMs,
   )) {
     const used = usedBy(sample);
     const cpu = basis === 'max' ? larger(used.cpu, requests.cpu) : used.cpu;
@@ -148,12 +150,12 @@ function add(
 }
 
 function evidenceOf(
-  piece: WindowSpan<PodState>,
+  span: WindowSpan<PodState>,
   node: NodeState | undefined,
   start: number,
 ): Evidence {
-  const { timeline, state, carried, mapped } = piece;
-  const [from, to] = [piece.from - start, piece.to - start];
+  const { timeline, state, carried, mapped } = span;
+  const [from, to] = [span.from - start, span.to - start];
   return { kind: 'Pod', object: timeline, state, node, mapped, from, to, carried };
 }
 
@@ -166,46 +168,48 @@ function usedBy(sample: UsageSample | undefined): {
 }
 
 /**
- * Metrics servers need two scrapes of a pod before they say anything of it; until then its silence is
+ * Metrics servers need two scrapes of a pod before they report it; until then a missing sample is
  * no gap.
  */
 const YOUNG_MS = 60_000;
 
 /**
- * A pod without a sample is unknown in two situations:
- * 1. Before this process began to sample: what a process before it sampled is lost.
- * 2. Once the pod is older than two intervals, and than {@link YOUNG_MS}.
+ * Notes a stretch without a sample as unknown in two situations:
+ * 1. Before this process began to sample: samples of an earlier process are lost.
+ * 2. Once the pod is older than two intervals and than {@link YOUNG_MS}.
  */
 function noteUnsampled(
   input: MeterInput,
-  piece: WindowSpan<PodState>,
+  span: WindowSpan<PodState>,
   from: number,
   to: number,
 ): void {
-  if (piece.carried || piece.state.phase === 'bound') return;
+  if (span.carried || span.state.phase === 'bound') return;
   const { sampledFrom } = input.observation.usage;
-  const grownUp = piece.since + Math.max(input.settings.sampleValidMs, YOUNG_MS);
-  noteUnknown(input, piece, from, Math.min(to, sampledFrom));
-  noteUnknown(input, piece, Math.max(from, sampledFrom, grownUp), to);
+  const grownUp = span.since + Math.max(input.settings.sampleValidMs, YOUNG_MS);
+  noteUnknown(input, span, from, Math.min(to, sampledFrom));
+  noteUnknown(input, span, Math.max(from, sampledFrom, grownUp), to);
 }
 
 function noteUnknown(
   input: MeterInput,
-  piece: WindowSpan<PodState>,
+  span: WindowSpan<PodState>,
   from: number,
   to: number,
 ): void {
   if (from >= to) return;
   const { unsampled } = input.diagnostics;
-  const before = unsampled.get(piece.cluster.id) ?? { podMs: 0, from, to };
-  unsampled.set(piece.cluster.id, {
+  const before = unsampled.get(span.cluster.id) ?? { podMs: 0, from, to };
+  unsampled.set(span.cluster.id, {
     podMs: before.podMs + to - from,
     from: Math.min(before.from, from),
     to: Math.max(before.to, to),
   });
 }
 
-/** Finds a pod's charges without building an identity for every pod: nodes of one place share them. */
+/**
+ * Finds a pod's charges without building an identity for each pod: nodes of one place share them.
+ */
 function createChargeCache(input: MeterInput) {
   const caches = new Map<TenantCluster, Map<NodePlace, Map<string, PodCharges>>>();
   const placeOf = createPlaces();
@@ -224,7 +228,10 @@ function createChargeCache(input: MeterInput) {
   };
 }
 
-/** One value for all nodes that are in one place and bought alike; a node never seen has none of it. */
+/**
+ * Returns one value for all nodes of equal location and capacity type; an unknown node has no
+ * location.
+ */
 function createPlaces(): (node: NodeState | undefined) => NodePlace {
   const places = new Map<string, NodePlace>();
   const known = new Map<NodeState | undefined, NodePlace>();

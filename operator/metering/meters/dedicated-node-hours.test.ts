@@ -1,11 +1,19 @@
 import { describe, expect, test } from 'vitest';
 import { gpuNode, H100, N1, N7, type NodeFixture, variant } from './testing/gpu-nodes.ts';
-import { GPU, hourOf, MANAGED_BY, only, own, sums, COMPLETE } from './testing/node-hours.ts';
+import {
+  GPU,
+  hourOf,
+  MANAGED_BY,
+  only,
+  dedicatedTo,
+  sums,
+  COMPLETE,
+} from './testing/node-hours.ts';
 import { cluster, iso, pod } from './testing/objects.ts';
 import { createWorld, HOUR, START, type WorldOptions } from './testing/world.ts';
 
-test('N01: a dedicated node is billed whole, with all that prices it', () => {
-  const events = hourOf({ nodes: [own(N1)] });
+test('N01: a dedicated node is billed as a whole, with all that prices it', () => {
+  const events = hourOf({ nodes: [dedicatedTo(N1)] });
   expect(sums(events, { billing_mode: 'dedicated_node' })).toEqual(COMPLETE);
   const dimensions = {
     tenant_cluster: 'tenant-tenant-a-a',
@@ -33,7 +41,7 @@ describe('nothing on a dedicated node is billed twice', () => {
     (basis) => {
       const world = createWorld();
       world.clusters([cluster('a', { cpuMemoryBasis: basis })]);
-      world.node(gpuNode(own(N1)));
+      world.node(gpuNode(dedicatedTo(N1)));
       const containers = [{ [GPU]: 2, cpu: '10', memory: '100Gi' }];
       world.pod(pod({ name: 'p', node: 'n1', containers }));
       world.sample({ p: ['10', '100Gi'] }, START);
@@ -55,7 +63,7 @@ describe('nothing on a dedicated node is billed twice', () => {
         containers: [{ [GPU]: 2, cpu: '10' }],
       },
     ];
-    const events = hourOf({ nodes: [own(N1)], pods, clusters: [cluster('a'), other] });
+    const events = hourOf({ nodes: [dedicatedTo(N1)], pods, clusters: [cluster('a'), other] });
     expect(sums(events, { billing_mode: 'dedicated_node' })).toEqual(COMPLETE);
     expect(sums(events, { tenant: other.tenant, billing_mode: 'shared' })).toEqual([
       0, 2, 0, 10, 0,
@@ -64,7 +72,7 @@ describe('nothing on a dedicated node is billed twice', () => {
 });
 
 test('N08: a node without GPUs has neither GPU hours nor downtime', () => {
-  const events = hourOf({ nodes: [own(N7)] });
+  const events = hourOf({ nodes: [dedicatedTo(N7)] });
   expect(sums(events)).toEqual([1, 0, 0, 8, 32]);
   expect(only(events, 'node').sku).toBe('m6i.2xlarge');
 });
@@ -74,15 +82,17 @@ describe('the sku of a node', () => {
     only(hourOf({ nodes: [node], ...options }), 'node').sku;
   const bare = { 'node.kubernetes.io/instance-type': null };
 
-  test('N29: is what SKU_LABEL says', () => {
-    const node = own(N7, 'example.com/sku', 'cpu-m');
-    expect(skuOf(own(node), { nodeSettings: { skuLabel: 'example.com/sku' } })).toBe('cpu-m');
+  test('N29: is the value of SKU_LABEL', () => {
+    const node = dedicatedTo(N7, 'example.com/sku', 'cpu-m');
+    expect(skuOf(dedicatedTo(node), { nodeSettings: { skuLabel: 'example.com/sku' } })).toBe(
+      'cpu-m',
+    );
   });
 
   test('is else the instance type, else its GPUs, else that it has none', () => {
-    expect(skuOf(own(N7))).toBe('m6i.2xlarge');
-    expect(skuOf(own(variant(N1, { labels: bare })))).toBe(`8x${H100}`);
-    expect(skuOf(own(variant(N7, { labels: bare })))).toBe('cpu-node');
+    expect(skuOf(dedicatedTo(N7))).toBe('m6i.2xlarge');
+    expect(skuOf(dedicatedTo(variant(N1, { labels: bare })))).toBe(`8x${H100}`);
+    expect(skuOf(dedicatedTo(variant(N7, { labels: bare })))).toBe('cpu-node');
   });
 });
 
@@ -90,15 +100,19 @@ describe('where a node is', () => {
   const ZONE = 'topology.kubernetes.io/zone';
   test('N30: its zone label, else ZONE, else nothing', () => {
     const zoneOf = (node: NodeFixture, zone?: string) =>
-      only(hourOf({ nodes: [own(node)], settings: zone === undefined ? {} : { zone } }), 'gpu')
-        .dimensions?.['zone'];
+      only(
+        hourOf({ nodes: [dedicatedTo(node)], settings: zone === undefined ? {} : { zone } }),
+        'gpu',
+      ).dimensions?.['zone'];
     expect(zoneOf(variant(N1, { labels: { [ZONE]: 'us-east-1a' } }), 'z9')).toBe('us-east-1a');
     expect(zoneOf(N1, 'z9')).toBe('z9');
     expect(zoneOf(N1)).toBeUndefined();
   });
 
   test('N31: its region label with REGION_FROM_NODE, on what the node bears', () => {
-    const node = variant(own(N1), { labels: { 'topology.kubernetes.io/region': 'us-east-1' } });
+    const node = variant(dedicatedTo(N1), {
+      labels: { 'topology.kubernetes.io/region': 'us-east-1' },
+    });
     const regionOf = (regionFromNode: boolean) => {
       const events = hourOf({ nodes: [node], settings: { regionFromNode } });
       return [only(events, 'node').region, only(events, 'gpu').region];
@@ -112,17 +126,17 @@ describe('the life of a node', () => {
   test('one that is deleted within the window is billed to its deletion', () => {
     const world = createWorld();
     world.clusters([cluster('a')]);
-    world.node(gpuNode(own(N1)));
-    world.nodeGone(gpuNode(own(N1)), START + HOUR / 4);
+    world.node(gpuNode(dedicatedTo(N1)));
+    world.nodeGone(gpuNode(dedicatedTo(N1)), START + HOUR / 4);
     expect(sums(world.close(START, START + HOUR).events)).toEqual([0.25, 2, 0, 48, 512]);
   });
 
   test('one that comes back under its name keeps its first life, which accident 13 lost', () => {
     const world = createWorld();
     world.clusters([cluster('a')]);
-    world.node(gpuNode(own(N1)));
-    world.nodeGone(gpuNode(own(N1)), START + HOUR / 4);
-    const again = gpuNode(own(N1));
+    world.node(gpuNode(dedicatedTo(N1)));
+    world.nodeGone(gpuNode(dedicatedTo(N1)), START + HOUR / 4);
+    const again = gpuNode(dedicatedTo(N1));
     const metadata = {
       ...(again['metadata'] as object),
       uid: 'again',
@@ -132,15 +146,15 @@ describe('the life of a node', () => {
     expect(sums(world.close(START, START + HOUR).events)).toEqual([0.75, 6, 0, 144, 1536]);
   });
 
-  test('an outage of closed windows that is told late is given back, as carried', () => {
+  test('an outage of closed windows that is reported late is reversed, as carried', () => {
     const world = createWorld();
     world.clusters([cluster('a')]);
-    world.node(gpuNode(own(N7)));
+    world.node(gpuNode(dedicatedTo(N7)));
     world.close(START, START + HOUR);
     const key = 'node.kubernetes.io/unreachable';
     const taints = [{ key, effect: 'NoExecute', timeAdded: iso(START + (HOUR * 3) / 4) }];
-    world.node(gpuNode(variant(own(N7), { taints })), START + HOUR + 60_000);
-    world.node(gpuNode(own(N7)), START + (HOUR * 5) / 4);
+    world.node(gpuNode(variant(dedicatedTo(N7), { taints })), START + HOUR + 60_000);
+    world.node(gpuNode(dedicatedTo(N7)), START + (HOUR * 5) / 4);
     const { events, explanations } = world.close(START + HOUR, START + 2 * HOUR);
     expect(sums(events)).toEqual([0.5, 0, 0, 4, 16]);
     const carried = events.map(({ properties }) => properties?.['carried_seconds']);
@@ -151,15 +165,15 @@ describe('the life of a node', () => {
 
   test('an excluded tenant cluster’s nodes are billed to nobody', () => {
     const clusters = [cluster('a', {}, { excluded: true })];
-    expect(sums(hourOf({ nodes: [own(N1)], clusters }))).toEqual([0, 0, 0, 0, 0]);
+    expect(sums(hourOf({ nodes: [dedicatedTo(N1)], clusters }))).toEqual([0, 0, 0, 0, 0]);
   });
 });
 
 test('downtime for two reasons in turn names each once', () => {
   const world = createWorld();
   world.clusters([cluster('a')]);
-  const missing = variant(own(N1), { allocatable: { [GPU]: '0' } });
-  const down = variant(own(N1), {
+  const missing = variant(dedicatedTo(N1), { allocatable: { [GPU]: '0' } });
+  const down = variant(dedicatedTo(N1), {
     taints: [{ key: 'node.kubernetes.io/unreachable', effect: 'NoExecute' }],
   });
   world.node(gpuNode(missing));

@@ -12,12 +12,12 @@ import { gpuSku, NANOS, NOT_ALLOCATABLE, UNHEALTHY } from './gpu-charges.ts';
 import { noteGpuUse } from './meter-reports.ts';
 import { chargeOf, type Meter, type MeterInput } from './meter.ts';
 
-/** A stretch of a node's time that is billed whole to one tenant cluster. */
+/** A stretch of time in which one tenant cluster is billed the complete node. */
 export interface CompleteNode {
   readonly name: string;
   readonly uid?: string;
   readonly state: NodeState;
-  /** With what resource slices offer. */
+  /** Includes what resource slices offer. */
   readonly gpus: readonly NodeGpus[];
   readonly cluster: TenantCluster;
   readonly mode: 'dedicated_node' | 'private_node';
@@ -25,14 +25,13 @@ export interface CompleteNode {
   readonly to: number;
   readonly carried: boolean;
   readonly weight: 1 | -1;
-  /** How far off its beginning or end may be where nobody saw it; milliseconds. */
+  /** How far off its beginning or end may be where nobody observed it; milliseconds. */
   readonly uncertain: number;
 }
 
 /**
- * Nodes that are billed whole (docs/explanation/nodes.md#whole-nodes): those of this cluster that are
- * dedicated to one tenant cluster, and those of a tenant cluster's own with PRIVATE_NODE_BILLING
- * `node`.
+ * Charges complete nodes (docs/explanation/nodes.md#whole-nodes): nodes of the host cluster that
+ * are dedicated to one tenant cluster, and private nodes with PRIVATE_NODE_BILLING `node`.
  */
 export const meterCompleteNodes: Meter = function* (input) {
   const { window, meteredFrom, observation, diagnostics } = input;
@@ -103,13 +102,14 @@ export const meterCompleteNodes: Meter = function* (input) {
 };
 
 /**
- * Node hours, CPU and memory capacity, and the physical GPUs. While a node is down nothing of it is
- * billed and its GPUs are downtime; GPUs that cannot be allocated are downtime on a node that is
- * billed otherwise (docs/explanation/nodes.md#downtime).
+ * Charges node hours, CPU and memory capacity, and physical GPUs
+ * (docs/explanation/nodes.md#downtime).
+ * 1. While the node is down nothing is billed, and its GPUs are downtime.
+ * 2. On a node that is up, GPUs that cannot be allocated are downtime.
  */
 function chargeCompleteNode(input: MeterInput, node: CompleteNode): void {
   const { state, gpus } = node;
-  const piece = pieceOf(node);
+  const usage = usageOf(node);
   const down = state.down;
   for (const gpu of gpus) {
     const missing = down ? gpu.installed : gpu.missing;
@@ -118,19 +118,19 @@ function chargeCompleteNode(input: MeterInput, node: CompleteNode): void {
   }
   if (down) return;
   const { instanceType } = state;
-  const hours = wholeNodeCharge(input, node, 'tenant_private_node_hours', {
+  const hours = completeNodeCharge(input, node, 'tenant_private_node_hours', {
     sku: nodeSku(state, gpus),
     dimensions: instanceType === undefined ? {} : { instance_type: instanceType },
   });
   const evidence = evidenceOf(input, node);
-  addTo(hours, piece, NANOS, evidence);
-  const cpu = wholeNodeCharge(input, node, 'tenant_cpu_core_hours');
-  addTo(cpu, piece, state.cpu, evidence);
-  const memory = wholeNodeCharge(input, node, 'tenant_memory_gb_hours');
-  addTo(memory, piece, state.memory, evidence);
+  addTo(hours, usage, NANOS, evidence);
+  const cpu = completeNodeCharge(input, node, 'tenant_cpu_core_hours');
+  addTo(cpu, usage, state.cpu, evidence);
+  const memory = completeNodeCharge(input, node, 'tenant_memory_gb_hours');
+  addTo(memory, usage, state.memory, evidence);
 }
 
-function pieceOf({ carried, weight, from, to, uncertain }: CompleteNode) {
+function usageOf({ carried, weight, from, to, uncertain }: CompleteNode) {
   return { carried, weight, ms: to - from, uncertain };
 }
 
@@ -155,7 +155,7 @@ function evidenceOf(
   return { ...evidence, gpus: { device, devices: gpu.devices, units } };
 }
 
-/** SKU_LABEL, else the instance type, else what GPUs are in it. */
+/** SKU_LABEL, else the instance type, else the GPUs in it. */
 function nodeSku(state: NodeState, gpus: readonly NodeGpus[]): string {
   const named = state.sku ?? state.instanceType;
   if (named !== undefined) return named;
@@ -165,13 +165,13 @@ function nodeSku(state: NodeState, gpus: readonly NodeGpus[]): string {
 
 function chargeGpus(input: MeterInput, node: CompleteNode, gpu: NodeGpus, units: bigint): void {
   if (units <= 0n) return;
-  const charge = wholeNodeCharge(input, node, 'tenant_gpu_hours', {
+  const charge = completeNodeCharge(input, node, 'tenant_gpu_hours', {
     sku: gpuSku({ type: gpu.type, profile: FULL }, node.state),
     dimensions: { gpu_type: gpu.type, gpu_profile: FULL },
   });
   charge.properties['gpu_devices'] = gpu.devices;
   charge.properties['physical_gpus'] = Math.round(gpusOf(gpu.installed));
-  addTo(charge, pieceOf(node), units * NANOS, evidenceOf(input, node, gpu, units));
+  addTo(charge, usageOf(node), units * NANOS, evidenceOf(input, node, gpu, units));
   note(input, node, gpu, 'billed', units);
 }
 
@@ -191,11 +191,11 @@ function chargeDowntime(
   });
   const charge = chargeOf(input, identity, node.state);
   noteReason(charge, reason);
-  addTo(charge, pieceOf(node), units * NANOS, evidenceOf(input, node, gpu, units));
+  addTo(charge, usageOf(node), units * NANOS, evidenceOf(input, node, gpu, units));
   note(input, node, gpu, 'downtime', units);
 }
 
-/** A window may see both reasons. */
+/** Adds a reason; a window can have both. */
 function noteReason(charge: Charge, reason: string): void {
   const before = charge.properties['reason'];
   const reasons = typeof before === 'string' ? before.split('; ') : [];
@@ -219,7 +219,7 @@ function note(
   });
 }
 
-function wholeNodeCharge(
+function completeNodeCharge(
   input: MeterInput,
   node: CompleteNode,
   metric: CollectorMetric,

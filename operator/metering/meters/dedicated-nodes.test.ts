@@ -8,7 +8,7 @@ import {
   MANAGED_BY,
   METRICS,
   only,
-  own,
+  dedicatedTo,
   sums,
   COMPLETE,
 } from './testing/node-hours.ts';
@@ -18,13 +18,13 @@ import { createWorld, HOUR, START, total, type WorldOptions } from './testing/wo
 const CLUSTER = 'vcluster.loft.sh/cluster';
 describe('a node is found by every label that dedicates it', () => {
   test.each<[string, NodeFixture, WorldOptions]>([
-    ['N02: by the name of the namespace', own(N1, CLUSTER), {}],
-    ['N03 managed-by', own(N1, MANAGED_BY, 'a'), {}],
-    ['N03 cluster', own(N1, CLUSTER, 'a'), {}],
-    ['N04: two labels that agree', own(own(N1), CLUSTER, 'a'), {}],
+    ['N02: by the name of the namespace', dedicatedTo(N1, CLUSTER), {}],
+    ['N03 managed-by', dedicatedTo(N1, MANAGED_BY, 'a'), {}],
+    ['N03 cluster', dedicatedTo(N1, CLUSTER, 'a'), {}],
+    ['N04: two labels that agree', dedicatedTo(dedicatedTo(N1), CLUSTER, 'a'), {}],
     [
       'N05: a label of your own',
-      own(N1, 'dedicated-to', 'a'),
+      dedicatedTo(N1, 'dedicated-to', 'a'),
       { nodeSettings: { dedicatedNodeLabel: 'dedicated-to=%s' } },
     ],
   ])('%s', (_id, node, options) => {
@@ -38,12 +38,14 @@ describe('a node is found by every label that dedicates it', () => {
   test('the namespace without its prefix is enough, whatever the cluster is called', () => {
     for (const namespace of ['tenant-x', 'vcluster-x', 'vc-x']) {
       const clusters = [cluster('other', {}, { namespace })];
-      expect(sums(hourOf({ nodes: [own(N1, CLUSTER, 'x')], clusters }))).toEqual(COMPLETE);
+      expect(sums(hourOf({ nodes: [dedicatedTo(N1, CLUSTER, 'x')], clusters }))).toEqual(COMPLETE);
     }
   });
 
   test('a node that nobody named is nobody’s', () => {
-    expect(sums(hourOf({ nodes: [N1, own(N7, MANAGED_BY, 'b')] }))).toEqual([0, 0, 0, 0, 0]);
+    expect(sums(hourOf({ nodes: [N1, dedicatedTo(N7, MANAGED_BY, 'b')] }))).toEqual([
+      0, 0, 0, 0, 0,
+    ]);
   });
 });
 
@@ -55,7 +57,7 @@ describe('one node, one tenant', () => {
   ];
 
   test('the cluster’s name beats another’s namespace, which accident 24 billed to both', () => {
-    const events = hourOf({ nodes: [own(N1, MANAGED_BY, 'a')], clusters: [first, second] });
+    const events = hourOf({ nodes: [dedicatedTo(N1, MANAGED_BY, 'a')], clusters: [first, second] });
     expect(ownersOf(events)).toEqual([first.tenant]);
     expect(sums(events)).toEqual(COMPLETE);
   });
@@ -63,13 +65,16 @@ describe('one node, one tenant', () => {
   test('the exact namespace beats the one without its prefix', () => {
     const exact = cluster('x', {}, { namespace: 'a' });
     const stripped = cluster('y', {}, { namespace: 'tenant-a' });
-    const events = hourOf({ nodes: [own(N1, MANAGED_BY, 'a')], clusters: [exact, stripped] });
+    const events = hourOf({
+      nodes: [dedicatedTo(N1, MANAGED_BY, 'a')],
+      clusters: [exact, stripped],
+    });
     expect(ownersOf(events)).toEqual([exact.tenant]);
   });
 
   test('VCLUSTER_NODE_LABEL beats them all', () => {
     const events = hourOf({
-      nodes: [own(own(N1, MANAGED_BY, 'a'), 'dedicated-to', 'b')],
+      nodes: [dedicatedTo(dedicatedTo(N1, MANAGED_BY, 'a'), 'dedicated-to', 'b')],
       clusters: [first, second],
       nodeSettings: { dedicatedNodeLabel: 'dedicated-to=%s' },
     });
@@ -78,7 +83,7 @@ describe('one node, one tenant', () => {
 
   test('an equal claim of two is billed to neither, listed, and its pods are billed as shared', () => {
     const { events, diagnostics } = closed({
-      nodes: [own(N1)],
+      nodes: [dedicatedTo(N1)],
       clusters: [first, cluster('c')],
       pods: [{ name: 'p', node: 'n1', containers: [{ [GPU]: 2 }] }],
     });
@@ -86,11 +91,11 @@ describe('one node, one tenant', () => {
     expect([...diagnostics.contested]).toEqual([['n1', [first.id, 'tenant-tenant-a-c']]]);
   });
 
-  test('a tenant cluster found late is billed for its own node, and nobody else once more for theirs', () => {
+  test('a tenant cluster found late is billed for its node, and nobody else once more for theirs', () => {
     const other = cluster('b', {}, { namespace: 'tenant-b', createdAt: START + HOUR / 2 });
     const world = createWorld();
-    world.node(gpuNode(own(N1)));
-    world.node(gpuNode(own(N7, MANAGED_BY, 'tenant-b')));
+    world.node(gpuNode(dedicatedTo(N1)));
+    world.node(gpuNode(dedicatedTo(N7, MANAGED_BY, 'tenant-b')));
     world.clusters([first]);
     expect(sums(world.close(START, START + HOUR).events)).toEqual(COMPLETE);
     world.clusters([first, other], START + HOUR + 60_000);
@@ -105,7 +110,7 @@ describe('one node, one tenant', () => {
 
   test('a tenant cluster found late is not billed for its node before the first window', () => {
     const world = createWorld();
-    world.node(gpuNode(own(N7)));
+    world.node(gpuNode(dedicatedTo(N7)));
     expect(world.close(START, START + HOUR).events).toEqual([]);
     world.clusters([first], START + HOUR + 60_000);
     expect(sums(world.close(START + HOUR, START + 2 * HOUR).events)).toEqual([2, 0, 0, 16, 64]);
@@ -115,8 +120,8 @@ describe('one node, one tenant', () => {
     const world = createWorld();
     const other = cluster('b', {}, { namespace: 'tenant-b' });
     world.clusters([first, other]);
-    world.node(gpuNode(own(N1)));
-    world.node(gpuNode(own(N1, MANAGED_BY, 'tenant-b')), START + HOUR / 4);
+    world.node(gpuNode(dedicatedTo(N1)));
+    world.node(gpuNode(dedicatedTo(N1, MANAGED_BY, 'tenant-b')), START + HOUR / 4);
     const { events } = world.close(START, START + HOUR);
     expect(total(events, METRICS.node, { tenant: first.tenant })).toBe(0.25);
     expect(total(events, METRICS.gpu, { tenant: other.tenant })).toBe(6);

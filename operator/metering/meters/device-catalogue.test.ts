@@ -6,17 +6,17 @@ import { createWorld, HOUR, START, type World } from './testing/world.ts';
 const MINUTE = 60_000;
 const at = (minute: number): number => START + minute * MINUTE;
 
-/** A slice of node `n1` with one device, `gpu`, whose product tells versions apart. */
+/** A slice of node `n1` with one device, `gpu`, whose product differs by version. */
 const version = (productName: string, more: SliceFixture = {}) =>
   slice({ devices: [device('gpu', { type: 'gpu', uuid: productName, productName })], ...more });
 
-/** What the device `gpu` of pool `n1` is taken for at these minutes. */
+/** The version of device `gpu` in pool `n1` at these minutes. */
 function found(world: World, minutes: readonly number[], driver = NVIDIA, pool = 'n1') {
   const catalogue = createDeviceCatalogue(world.observation.resourceSlices);
   return minutes.map((minute) => catalogue.find({ driver, pool, device: 'gpu' }, at(minute))?.gpu);
 }
 
-/** The GPUs of node `n1` in the hour: from and to in minutes, and which they are. */
+/** The GPUs of node `n1` in the hour: from, to in minutes, and their products. */
 function published(world: World, drivers: readonly string[] = [NVIDIA], to = START + HOUR) {
   const catalogue = createDeviceCatalogue(world.observation.resourceSlices);
   return catalogue
@@ -32,7 +32,7 @@ const C1 = { name: 'c1', generation: 1 } as const;
 const C2 = { name: 'c2', generation: 2, sliceCount: 2 } as const;
 
 describe('a device is billed as another product or part than it was', () => {
-  test('while its driver restarts: what it said last holds, before it spoke what it said first', () => {
+  test('while its driver restarts: its last publication counts, before any its first', () => {
     const world = createWorld();
     world.slice(version('A'), at(10));
     world.sliceGone(version('A'), at(20));
@@ -43,13 +43,13 @@ describe('a device is billed as another product or part than it was', () => {
     expect(found(world, minutes).join('')).toBe('AAAAAABBCCC');
   });
 
-  test('where two slices name it: the newer generation holds, of one generation the later slice', () => {
+  test('where two slices name it: the newer generation counts, of one generation the later slice', () => {
     const world = createWorld();
     world.slice(version('late', { name: 'a', generation: 1 }), at(20));
     world.slice(version('early', { name: 'b', generation: 1 }), at(10));
     world.slice(version('new', { name: 'c', generation: 2 }), at(5));
     world.sliceGone(version('new', { name: 'c', generation: 2 }), at(30));
-    // Before all of them the one that comes first is nearest; after their end the last one.
+    // Before all of them the first one is nearest, after their end the last one.
     expect(found(world, [0, 5, 15, 25, 35])).toStrictEqual(['new', 'new', 'new', 'new', 'late']);
     for (const name of ['a', 'b']) world.sliceGone(version('x', { name }), at(40));
     expect(found(world, [45])).toStrictEqual(['late']);
@@ -67,8 +67,8 @@ describe('a device is billed as another product or part than it was', () => {
   });
 });
 
-describe('a node that is billed whole has other GPUs than its drivers publish', () => {
-  test('of drivers that are not asked for, or of times outside', () => {
+describe('a node that is billed as a whole has other GPUs than its drivers publish', () => {
+  test('of drivers that are not selected, or of times outside', () => {
     const world = createWorld();
     world.slice(version('amd', { name: 'd', driver: AMD }), at(10));
     world.slice(version('later', { name: 'l', pool: 'p', node: 'n1' }), at(60));
@@ -84,7 +84,7 @@ describe('a node that is billed whole has other GPUs than its drivers publish', 
     ]);
   });
 
-  test('while a pool is published anew: the old generation holds beside the new until that is whole', () => {
+  test('while a pool is published again: the old generation counts beside the new until that is complete', () => {
     const world = createWorld();
     world.slice(version('old', C1), at(0));
     world.slice(version('new', C2), at(10));
@@ -100,7 +100,7 @@ describe('a node that is billed whole has other GPUs than its drivers publish', 
     ]);
   });
 
-  test('when the newest generation is withdrawn: the one before holds again', () => {
+  test('when the newest generation is withdrawn: the one before counts again', () => {
     const world = createWorld();
     world.slice(version('old', C1), at(0));
     const newest = { name: 'c2', generation: 2 };
@@ -146,7 +146,7 @@ describe('a node that is billed whole has other GPUs than its drivers publish', 
     ]);
   });
 
-  test('beyond the slices that are looked at, which the report counts', () => {
+  test('beyond the limit of slices, which the report counts', () => {
     const world = createWorld();
     const count = MOST_SLICES_OF_NODE + 2;
     for (let index = 0; index < count; index += 1) {

@@ -5,47 +5,49 @@ import type { DeviceSlice, PublishedDevice } from '../timelines/resource-slice.t
 import { keyOf } from '../timelines/shared-values.ts';
 import { type Span, splitAtEdges } from '../timelines/timeline.ts';
 
-/** The devices that a node had during `[from, to)`. */
+/** The physical GPUs that a node had during `[from, to)`. */
 export interface PublishedStretch {
   readonly from: number;
   readonly to: number;
   readonly gpus: readonly PublishedGpu[];
 }
 
-/** One physical GPU, by the device or one of the devices that it is published as. */
+/** One physical GPU, by one of the devices that it is published as. */
 export interface PublishedGpu {
   readonly driver: string;
   readonly device: PublishedDevice;
 }
 
-/** What drivers publish of their devices, over time. */
+/** The devices that drivers publish, over time. */
 export interface DeviceCatalogue {
   /**
-   * What a device was at a moment. A driver that restarts withdraws its slices while its devices are
-   * in use: then what it last said of the device holds, else what it said first.
+   * Returns a device as of a moment. A driver that restarts withdraws its slices while its devices
+   * are in use. Then its last publication before that moment counts, else the first one after.
    */
   find(device: AllocatedDevice, at: number): PublishedDevice | undefined;
-  /** The physical GPUs that are tied to a node, of these drivers; stretches without holes. */
+  /** Returns the physical GPUs of a node, of these drivers, in stretches without holes. */
   on(
     node: string,
     drivers: readonly string[],
     from: number,
     to: number,
   ): readonly PublishedStretch[];
-  /** How many slices of a node were left out, since they are more than any node has. */
+  /** Number of slices of a node that were left out, because they are more than any node has. */
   readonly omitted: ReadonlyMap<string, number>;
 }
 
 /**
- * Versions of slices of one node that are looked at, the newest first. With the 128 devices of a
- * slice that is more than a hundred times what a node of eight GPUs publishes with all cuts of them.
+ * Limit on slice versions of one node, newest first. With 128 devices in a slice that is over a
+ * hundred times what a node of eight GPUs publishes with all partitions.
  */
 export const MOST_SLICES_OF_NODE = 256;
 
-/** Devices that are looked at for one node, each once for every change of any of its slices: some 50 ms. */
-const MOST_POLLS_AT_DEVICES = 2_000_000;
+/**
+ * Limit on device visits for one node, each device once for every change of a slice: about 50 ms.
+ */
+const MOST_DEVICE_VISITS = 2_000_000;
 
-/** Physical GPUs that a node may have. */
+/** Limit on physical GPUs of a node. */
 const MOST_GPUS_OF_NODE = 1_024;
 
 type SliceSpan = Span<DeviceSlice>;
@@ -59,18 +61,21 @@ interface Pool {
   phases?: readonly Phase[];
 }
 
-/** A time in which the same slices of a pool hold, as far as generations decide it. */
+/** A time in which the same generation of a pool's slices counts. */
 interface Phase {
   readonly from: number;
   readonly to: number;
   /**
-   * The newest one, whose slices alone hold once they are whole; undefined while they are being
-   * published, and the older ones hold beside them.
+   * The newest generation, once all its slices are published. Undefined before, while slices of all
+   * generations count.
    */
   readonly generation: number | undefined;
 }
 
-/** Every pool is looked through once, in the order of time, whatever number of nodes it serves. */
+/**
+ * Builds a catalogue of slices. Each pool is read once in order of time, however many nodes it
+ * serves.
+ */
 export function createDeviceCatalogue(
   slices: ObservationReader['resourceSlices'],
 ): DeviceCatalogue {
@@ -132,12 +137,12 @@ function spansByDevice(spans: readonly SliceSpan[]): ReadonlyMap<string, readonl
   return byDevice;
 }
 
-/** Below zero where the first span is to be preferred for that moment. */
+/** Below zero where the first span is closer to the moment. */
 function nearer(a: SliceSpan, b: SliceSpan, at: number): number {
   return distance(a, at) - distance(b, at) || newerFirst(a, b);
 }
 
-/** How far a span is from a moment; one that lies ahead is farther than any in the past. */
+/** Distance of a span from a moment; a later span is farther than any earlier one. */
 function distance({ from, to }: SliceSpan, at: number): number {
   if (from <= at && at < to) return -1;
   return to <= at ? at - to : Number.MAX_SAFE_INTEGER + from - at;
@@ -147,24 +152,24 @@ function newerFirst(a: SliceSpan, b: SliceSpan): number {
   return b.state.generation - a.state.generation || b.from - a.from;
 }
 
-interface OwnSlice {
+interface PoolSlice {
   readonly pool: Pool;
   readonly span: SliceSpan;
 }
 
-/** As many of the newest as can be looked at in a moment. */
-function newestOf(own: readonly OwnSlice[]): readonly OwnSlice[] {
+/** Returns the newest slices within the limits. */
+function newestOf(own: readonly PoolSlice[]): readonly PoolSlice[] {
   const sorted = own.toSorted((a, b) => b.span.from - a.span.from);
   let devices = 0;
   const beyond = sorted.findIndex(({ span }, index) => {
     devices += span.state.devices.size;
-    // Each begins and ends a stretch.
-    return index >= MOST_SLICES_OF_NODE || devices * 2 * (index + 1) > MOST_POLLS_AT_DEVICES;
+    // Each slice begins and ends a stretch.
+    return index >= MOST_SLICES_OF_NODE || devices * 2 * (index + 1) > MOST_DEVICE_VISITS;
   });
   return beyond === -1 ? sorted : sorted.slice(0, beyond);
 }
 
-function stretchesOf(own: readonly OwnSlice[], from: number, to: number): PublishedStretch[] {
+function stretchesOf(own: readonly PoolSlice[], from: number, to: number): PublishedStretch[] {
   const byPool = [...Map.groupBy(own, ({ pool }) => pool)].map(([pool, slices]) => ({
     phases: (pool.phases ??= phasesOf(pool.spans)),
     next: 0,
@@ -184,14 +189,14 @@ function stretchesOf(own: readonly OwnSlice[], from: number, to: number): Publis
   });
 }
 
-/** What holds of a pool, from when to when; phases of the same kind in a row are one. */
+/** Returns the phases of a pool; consecutive phases of one generation are joined. */
 function phasesOf(spans: readonly SliceSpan[]): readonly Phase[] {
   const changes = spans.flatMap((span) => [
     { at: span.from, span, begins: true },
     { at: span.to, span, begins: false },
   ]);
   const inOrder = changes
-    // One of no length ends where it begins, and was never there.
+    // A span of zero length never existed.
     .filter(({ at, span }) => at < Infinity && span.from < span.to)
     .toSorted((a, b) => a.at - b.at);
   const present = new Map<number, Set<SliceSpan>>();
@@ -212,15 +217,15 @@ function phasesOf(spans: readonly SliceSpan[]): readonly Phase[] {
     const published = present.get(newest);
     const [first] = published ?? [];
     const isComplete = (published?.size ?? 0) >= (first?.state.sliceCount ?? 0);
-    const holds = isComplete ? newest : undefined;
+    const valid = isComplete ? newest : undefined;
     const last = phases.at(-1);
-    if (last?.to === at && last.generation === holds) phases[phases.length - 1] = { ...last, to };
-    else phases.push({ from: at, to, generation: holds });
+    if (last?.to === at && last.generation === valid) phases[phases.length - 1] = { ...last, to };
+    else phases.push({ from: at, to, generation: valid });
   }
   return phases;
 }
 
-/** The physical GPUs of a pool on a node at a moment, by its slices there. */
+/** Returns the physical GPUs of a pool on a node at a moment, at most `most`. */
 function gpusAt(
   own: readonly SliceSpan[],
   { generation }: Phase,
@@ -234,7 +239,7 @@ function gpusAt(
     const { driver } = state;
     for (const device of state.devices.values()) {
       const isKnown = gpus.has(device.gpu);
-      // A GPU is lost when all that it is published as is.
+      // A GPU is lost when all its devices are.
       if (isKnown ? device.lost === true : gpus.size >= most) continue;
       gpus.set(device.gpu, { driver, device });
     }

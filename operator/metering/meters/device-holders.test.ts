@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import type { AllocatedDevice } from '../timelines/resource-claim.ts';
-import { holdersAt, holdingsOf, holdingsWithin, sameHolders } from './device-holders.ts';
+import { holdersAt, holdersByDevice, holdersWithin, sameHolders } from './device-holders.ts';
 
-/** A share of device `gpu-0`, which consumes so much of its memory. */
+/** A share of device `gpu-0` that consumes this much memory. */
 const shareOf = (share: string, memory?: bigint, more: Partial<AllocatedDevice> = {}) => ({
   driver: 'gpu.nvidia.com',
   pool: 'n1',
@@ -18,19 +18,19 @@ const spanOf = (from: number, to: number, ...devices: readonly AllocatedDevice[]
   state: { allocation: { devices } },
 });
 
-test('a device is split among claims that hold it at another time, or another device', () => {
+test('a device is split among claims that have it at another time, or another device', () => {
   const [a, b] = [shareOf('a'), shareOf('b')];
   const { share: _, ...alone } = shareOf('alone');
   const others = ['driver', 'pool', 'device'].map((key) =>
     shareOf('other', 1n, { [key]: 'other' }),
   );
-  const holdings = holdingsOf([
+  const holdings = holdersByDevice([
     spanOf(10, 40, a, ...others),
     spanOf(20, 30, b),
     spanOf(0, 100, alone),
   ]);
   const within = (from: number, to: number) =>
-    holdingsWithin(holdings, a, from, to).map((one) => [one.from, one.to, one.holders.length]);
+    holdersWithin(holdings, a, from, to).map((one) => [one.from, one.to, one.holders.length]);
   expect(within(0, 100)).toStrictEqual([
     [10, 20, 1],
     [20, 30, 2],
@@ -40,11 +40,11 @@ test('a device is split among claims that hold it at another time, or another de
   expect(within(19, 31)).toHaveLength(3);
   expect(within(0, 10)).toStrictEqual([]);
   expect(within(40, 50)).toStrictEqual([]);
-  const all = holdingsWithin(holdings, a, 0, 100);
+  const all = holdersWithin(holdings, a, 0, 100);
   const at = [9, 10, 19, 20, 29, 30, 39, 40].map((moment) => holdersAt(all, moment));
   expect(at).toStrictEqual([[], [a], [a], [a, b], [a, b], [a], [a], []]);
-  expect(holdingsWithin(holdings, alone, 0, 100)).toStrictEqual([]);
-  expect(holdingsWithin(holdings, shareOf('x', 1n, { device: 'gpu-9' }), 0, 100)).toStrictEqual([]);
+  expect(holdersWithin(holdings, alone, 0, 100)).toStrictEqual([]);
+  expect(holdersWithin(holdings, shareOf('x', 1n, { device: 'gpu-9' }), 0, 100)).toStrictEqual([]);
 });
 
 test('a claim is billed again though its device is split as before, or not though it is split otherwise', () => {

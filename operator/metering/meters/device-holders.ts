@@ -3,50 +3,50 @@ import type { AllocatedDevice, ClaimAllocation } from '../timelines/resource-cla
 import { keyOf } from '../timelines/shared-values.ts';
 import { type Span, splitAtEdges } from '../timelines/timeline.ts';
 
-/** What claims hold of one device at a time; nothing of one that a single claim has for itself. */
+/** The shares of one device at a moment; empty for a device that a single claim has alone. */
 export type Holders = readonly AllocatedDevice[];
 
-/** A stretch in which the same claims held a device; milliseconds since the epoch. */
-export interface Holding {
+/** A stretch in which the same claims shared a device; milliseconds since the epoch. */
+export interface HolderStretch {
   readonly from: number;
   readonly to: number;
   readonly holders: Holders;
 }
 
-/** Devices that several claims may hold, each with all that was held of it, in order. */
-export type Holdings = ReadonlyMap<string, readonly Holding[]>;
+/** All shares of each device that several claims can share, in order of time. */
+export type HoldersByDevice = ReadonlyMap<string, readonly HolderStretch[]>;
 
-/** Gathers what is held of every device that several claims may hold. */
-export function holdingsOf(
+/** Collects the shares of every device that several claims can share. */
+export function holdersByDevice(
   spans: readonly Span<{ readonly allocation: ClaimAllocation }>[],
-): Holdings {
-  const held = new Map<string, Span<AllocatedDevice>[]>();
+): HoldersByDevice {
+  const byDevice = new Map<string, Span<AllocatedDevice>[]>();
   for (const { from, to, state } of spans) {
     for (const device of state.allocation.devices) {
       if (device.share === undefined) continue;
       const key = deviceKey(device);
-      const known = held.get(key) ?? [];
+      const known = byDevice.get(key) ?? [];
       known.push({ from, to, state: device });
-      held.set(key, known);
+      byDevice.set(key, known);
     }
   }
-  return new Map([...held].map(([key, parts]) => [key, stretchesOf(parts)]));
+  return new Map([...byDevice].map(([key, parts]) => [key, stretchesOf(parts)]));
 }
 
-/** Those of a device that lie in `[from, to)`, in part or whole. */
-export function holdingsWithin(
-  holdings: Holdings,
+/** Returns the stretches of a device that overlap `[from, to)`. */
+export function holdersWithin(
+  holdings: HoldersByDevice,
   device: AllocatedDevice,
   from: number,
   to: number,
-): readonly Holding[] {
+): readonly HolderStretch[] {
   if (device.share === undefined) return [];
   const all = holdings.get(deviceKey(device)) ?? [];
   return all.filter((one) => one.from < to && one.to > from);
 }
 
-/** Who holds the device at a moment. */
-export function holdersAt(stretches: readonly Holding[], at: number): Holders {
+/** Returns the shares of a device at a moment. */
+export function holdersAt(stretches: readonly HolderStretch[], at: number): Holders {
   return stretches.find(({ from, to }) => from <= at && at < to)?.holders ?? [];
 }
 
@@ -55,7 +55,7 @@ export function sameHolders(a: Holders, b: Holders): boolean {
   return a === b || keyOf(a.map(consumedKey)) === keyOf(b.map(consumedKey));
 }
 
-function stretchesOf(parts: readonly Span<AllocatedDevice>[]): readonly Holding[] {
+function stretchesOf(parts: readonly Span<AllocatedDevice>[]): readonly HolderStretch[] {
   const from = least(parts.map((part) => part.from));
   const to = greatest(parts.map((part) => part.to));
   return splitAtEdges(from, to, parts).map(([start, end]) => ({

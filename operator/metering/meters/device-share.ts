@@ -2,11 +2,11 @@ import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
 import type { AllocatedDevice } from '../timelines/resource-claim.ts';
 import type { Holders } from './device-holders.ts';
 
-/** Which part of its device a claim holds. */
+/** A claim's part of a device. */
 export interface DeviceShare {
-  /** The part of what the whole device comes to. */
+  /** Returns the part of an amount that the complete device counts for. */
   of(complete: bigint): bigint;
-  /** How it came about, for explanations; absent where the device is held whole. */
+  /** Why it is this part, for explanations; absent where the claim has the complete device. */
   readonly by?: string;
 }
 
@@ -16,18 +16,18 @@ type Amounts = ReadonlyMap<string, bigint>;
 interface Measure {
   readonly used: bigint;
   readonly all: bigint;
-  /** What was measured; absent where nothing was. */
+  /** Name of the measured capacity; absent where none was measured. */
   readonly name?: string;
 }
 
 const COMPLETE: DeviceShare = { of: (complete) => complete };
 
 /**
- * What a claim's share of a device counts for (docs/explanation/gpus.md#shared-devices): what it consumes of
- * the device's memory, else of its `shares`, else of its first other capacity, each only where that is
- * more than nothing; without any all that hold the device count for the same. Where its holders come
- * to more than the device, each is cut by the same factor, so that a device never counts for more than
- * one.
+ * Returns a claim's part of a device (docs/explanation/gpus.md#shared-devices).
+ * 1. What it consumes of the device's memory, else of its `shares`, else of its first other
+ *    capacity; zeros do not count.
+ * 2. Without any capacity, all shares count alike.
+ * 3. If the shares sum to more than the device, each is scaled down by the same factor.
  */
 export function shareOf(
   allocated: AllocatedDevice,
@@ -38,22 +38,22 @@ export function shareOf(
   const count = Math.max(1, holders.length);
   const { used, all, name } = measureOf(allocated, capacity, count);
   const { atLeast, atMost } = totalOf(holders, capacity);
-  const how = name === undefined ? `split evenly among ${count}` : `${name} that it consumes`;
+  const how = name === undefined ? `split evenly among ${count}` : `${name} consumed`;
   if (atLeast <= UNITS_PER_GPU) return { of: (complete) => (complete * used) / all, by: how };
   return {
     of: (complete) => (complete * used * UNITS_PER_GPU) / (all * atMost),
-    by: `${how}, cut because its holders come to more than the device`,
+    by: `${how}, scaled down because all shares exceed the device`,
   };
 }
 
-/** What all holders of a device come to, in parts, rounded down and up. */
+/** The sum of all shares of a device in {@link UNITS_PER_GPU}, rounded down and up. */
 interface Total {
   readonly capacity: Amounts | undefined;
   readonly atLeast: bigint;
   readonly atMost: bigint;
 }
 
-/** Reckoned once for all holders of a device. */
+/** Computed once for all shares of a device. */
 const totals = new WeakMap<Holders, Total>();
 
 function totalOf(holders: Holders, capacity: Amounts | undefined): Total {
@@ -71,7 +71,7 @@ function totalOf(holders: Holders, capacity: Amounts | undefined): Total {
   return total;
 }
 
-/** Never more than the device. */
+/** Measures one share, at most the complete device. */
 function measureOf(
   { consumed = new Map() }: AllocatedDevice,
   capacity: Amounts | undefined,
@@ -87,7 +87,7 @@ function measureOf(
   return { used: used < all ? used : all, all, name };
 }
 
-/** A name without a domain is one of the driver's own. */
+/** Matches a name with any domain. A name without a domain is the driver's own. */
 function named(plain: string): (name: string) => boolean {
   return (name) => name === plain || name.endsWith(`/${plain}`);
 }

@@ -3,10 +3,10 @@ import { discoverHost, type Host } from '../../discovery/testing/host.ts';
 import { instance, namespaceObject, workload as found } from '../../discovery/testing/objects.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
 import { gpuNode, N1 } from './testing/gpu-nodes.ts';
-import { OWN_LABELS, pod, workload } from './testing/objects.ts';
+import { SYNCED_LABELS, pod, workload } from './testing/objects.ts';
 import { createWorld, HOUR, START } from './testing/world.ts';
 
-/** What an hour of a host costs: tenant, tenant cluster, project, metric and quantity of each event. */
+/** Charges of an hour: tenant, tenant cluster, project, metric and quantity of each event. */
 function hourOf(host: Host, objects: { pods?: RawObject[]; workloads?: RawObject[] }) {
   const world = createWorld();
   world.clusters(discoverHost(host).clusters);
@@ -27,7 +27,7 @@ const gpuPod = (namespace: string): RawObject =>
     name: 'p',
     namespace,
     node: 'n1',
-    labels: { ...OWN_LABELS, 'vcluster.loft.sh/managed-by': 'x' },
+    labels: { ...SYNCED_LABELS, 'vcluster.loft.sh/managed-by': 'x' },
     containers: [{ 'nvidia.com/gpu': 1 }],
   });
 

@@ -3,12 +3,12 @@ import {
   FULL,
   type GpuDevice,
   gpuModel,
-  type HeldGpus,
-  migParts,
+  type AllocatedGpus,
+  migUnits,
   migProfile,
   UNKNOWN_GPU,
 } from '../timelines/gpu-device.ts';
-import { partitionParts } from '../timelines/node-devices.ts';
+import { partitionUnits } from '../timelines/node-devices.ts';
 import type { NodeState } from '../timelines/node-state.ts';
 import type { AllocatedDevice } from '../timelines/resource-claim.ts';
 import type { PublishedDevice } from '../timelines/resource-slice.ts';
@@ -19,7 +19,7 @@ import { shareOf } from './device-share.ts';
 import type { GpuQuantity } from './meter.ts';
 
 /**
- * What the claim's devices of the listed drivers come to, devices of a kind together
+ * Returns the claim's devices of the listed drivers, summed by kind
  * (docs/explanation/gpus.md#resource-claims).
  */
 export function claimedGpus(
@@ -28,8 +28,8 @@ export function claimedGpus(
   drivers: readonly string[],
   published: (device: AllocatedDevice) => ReturnType<DeviceCatalogue['find']>,
   quantity: GpuQuantity = 'equivalents',
-): readonly HeldGpus[] {
-  const kinds = new Map<string, HeldGpus>();
+): readonly AllocatedGpus[] {
+  const kinds = new Map<string, AllocatedGpus>();
   for (const [index, allocated] of allocation.devices.entries()) {
     if (!drivers.includes(allocated.driver)) continue;
     const known = published(allocated);
@@ -59,14 +59,14 @@ function kindOf(
   const type = modelOnNode(node, allocated.driver, known);
   const profile = known?.profile ?? profileInName(allocated.device);
   const units = profile.startsWith('mig-')
-    ? migParts(productOf(known) ?? type, profile)
-    : (partitionParts(profile) ?? UNITS_PER_GPU);
+    ? migUnits(productOf(known) ?? type, profile)
+    : (partitionUnits(profile) ?? UNITS_PER_GPU);
   return { type, profile, units };
 }
 
 /**
- * The model that the node's labels name goes before what the driver says of the device, so that a
- * model has one name however its GPUs are given out. An instance type names a machine, not a GPU.
+ * Returns the model of a device: that of the node's labels, else the driver's. So a model has one
+ * name, however its GPUs are allocated. An instance type names a machine, not a GPU.
  */
 export function modelOnNode(
   node: NodeState | undefined,
@@ -85,8 +85,8 @@ function productOf(known: PublishedDevice | undefined): string | undefined {
 }
 
 /**
- * Of a device that nobody has published, since its driver withdrew it before this was ever watched,
- * the name alone is known: NVIDIA's says `gpu-0-mig-1g10gb-19-0`.
+ * Reads the profile from a device's name, `gpu-0-mig-1g10gb-19-0` for NVIDIA. For devices whose
+ * driver withdrew them before the operator watched.
  */
 function profileInName(device: string): string {
   const [, slices, memory] = /-mig-(\d+g)(\d+gb)/.exec(device) ?? [];

@@ -29,7 +29,7 @@ describe('identity of the events', () => {
     expect(instance?.dimensions).toEqual({ tenant_cluster: 'tenant-tenant-a-a' });
   });
 
-  test('ZONE fills in where the node says nothing', () => {
+  test('ZONE fills in where the node has no zone', () => {
     const events = hour((world) => world.pod(pod({ name: 'p', containers: [{ cpu: '1' }] })), {
       settings: { zone: 'z9' },
     });
@@ -79,7 +79,7 @@ describe('charges that cannot become events', () => {
     recordedAt: '2026-03-01T00:00:00Z',
   };
 
-  test('cost nobody else, and are told with what they are of', () => {
+  test('cost nobody else, and are reported with their metric and resource', () => {
     const charges = [
       settled({ ...identity, metric: 'no_such_hours' }),
       settled({ ...identity, tenant: '' }),
@@ -97,7 +97,7 @@ describe('charges that cannot become events', () => {
     expect(refused[1]).toContain('tenant');
   });
 
-  test('a window that was closed late says so on its events', () => {
+  test('a window that was closed late is marked on its events', () => {
     const backfilled = atOnce(
       assembleEvents([settled(identity)], { ...options, backfilled: true }),
     );

@@ -1,27 +1,28 @@
 import type { Subject } from './subject.ts';
 
 /**
- * What one closing of a window adds to what is known of a tenant's charges, as plain JSON. Charges and
- * spans are numbered through all closings, subjects in each by itself; times are milliseconds after the
+ * What one closing of a window adds to the evidence of a tenant, as plain JSON. Charges and spans
+ * are numbered through all closings, subjects within each closing. Times are milliseconds after the
  * start of the window.
  */
 export interface EvidenceChanges {
-  /** Nothing of the closings before applies: numbers begin at 0 again. */
+  /** Earlier closings do not apply: numbers begin at 0 again. */
   readonly afresh?: true;
-  /** As `identityKey` tells charges apart; of two with one key the latter holds. */
+  /** New charges by {@link identityKey}; of two with one key the later one counts. */
   readonly charges: readonly string[];
   readonly subjects: readonly Subject[];
   readonly spans: readonly NewSpan[];
-  /** Spans that went on and have ended. */
+  /** Spans of earlier closings that have ended. */
   readonly ended: readonly (readonly [span: number, to: number])[];
   readonly notes: readonly EventNote[];
 }
 
 /**
- * An object that a charge is made of, from when to when nothing of it changed. `node` is the name of
- * its node. `rate` is a whole number of nano-units, and null where it is not the same all the time; `to`
- * is null while it goes on: through every window in which the charge has an event, until it is listed
- * as ended.
+ * One object of a charge, for a time in which it did not change.
+ * 1. `node` is the name of its node.
+ * 2. `rate` is an integer of nano-units, null where it varies.
+ * 3. `to` is null while the span lasts: through every window in which the charge has an event,
+ *    until it is listed as ended.
  */
 export type NewSpan = readonly [
   charge: number,
@@ -34,18 +35,18 @@ export type NewSpan = readonly [
   to: number | null,
 ];
 
-/** What holds for one event only; most have none. Quantities as in an explanation. */
+/** What applies to one event only; most events have none. Quantities are as in an explanation. */
 export interface EventNote {
   readonly charge: number;
   readonly measured: number;
   readonly carried: number;
   readonly givenBack: number;
-  /** Carried from closed windows. */
+  /** Shares carried from closed windows. */
   readonly shares: readonly LateShare[];
   readonly rest: { readonly count: number; readonly quantity: number };
 }
 
-/** As a share of an explanation, `node` being its name. */
+/** A share of an explanation, with the name of its node. */
 export type LateShare = readonly [
   subject: number,
   node: string | null,
@@ -56,17 +57,20 @@ export type LateShare = readonly [
   quantity: number,
 ];
 
-/** What spans came to in one window where that is not their rate × their time; lists of one length. */
+/** Amounts of spans in one window, where they differ from rate × time; lists of equal length. */
 export interface SpanAmounts {
   readonly spans: readonly number[];
   /** Nanos of the event's unit. */
   readonly nanos: readonly number[];
 }
 
-/** What one closing tells of one tenant. */
+/** The evidence of one tenant in one closing. */
 export interface TenantEvidence {
   readonly tenant: string;
-  /** Start of the tenant's hour, milliseconds since the epoch: what is listed builds on its other closings only. */
+  /**
+   * Start of the tenant's hour, milliseconds since the epoch: changes build on closings of this
+   * hour only.
+   */
   readonly hour: number;
   /** Undefined where nothing changed. */
   readonly changes: EvidenceChanges | undefined;

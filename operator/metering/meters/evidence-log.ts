@@ -4,22 +4,26 @@ import type { Settled } from './reversals.ts';
 import type { TenantEvidence } from './evidence-changes.ts';
 import { TenantLog } from './tenant-log.ts';
 
-/** What the events of one closing of a window are made of. */
+/** The settled charges of one closing of a window. */
 export interface ClosedCharges {
   readonly window: Window;
-  /** What its events have as `recorded_at`, milliseconds since the epoch; a window whose scopes are closed apart is closed several times. */
+  /**
+   * `recorded_at` of its events, milliseconds since the epoch. A window whose scopes are closed
+   * separately is closed several times.
+   */
   readonly closedAt: number;
   readonly sources: readonly Settled[];
 }
 
 const HOUR_SECONDS = 3_600;
 
-/** A log that was not used for so long, and for two windows, is forgotten. */
+/** A log that was not used for this long plus two windows is forgotten. */
 const UNUSED_MS = 10 * 60_000;
 
 /**
- * The start of the hour of a tenant in which a window starts, milliseconds since the epoch. Tenants have hours of their
- * own, because the first window of an hour lists everything: not all tenants in the same window.
+ * Returns the start of the tenant's hour that contains a window's start, milliseconds since the
+ * epoch. Each tenant's hours start at another second: the first window of an hour lists everything,
+ * which should not happen for all tenants at once.
  */
 export function evidenceHour(tenant: string, windowStart: number): number {
   const offset = hash('sha1', tenant, 'buffer').readUInt32BE() % HOUR_SECONDS;
@@ -28,8 +32,9 @@ export function evidenceHour(tenant: string, windowStart: number): number {
 }
 
 /**
- * Finds what is new about the charges of a window: an object that goes on as it was in the window
- * before costs nothing (docs/explanation/metering.md#what-stands-behind-a-number). Each hour of a tenant begins with everything.
+ * Finds what is new about the charges of a window
+ * (docs/explanation/metering.md#what-stands-behind-a-number). An object without a change costs
+ * nothing. Each hour of a tenant begins with everything.
  */
 export class EvidenceLog {
   readonly #hours = new Map<
@@ -41,7 +46,7 @@ export class EvidenceLog {
     }
   >();
 
-  /** What each tenant's charges came to; made one by one, since all at once are many. */
+  /** Yields the evidence of each tenant; one at a time, because all together are large. */
   *close({ window, closedAt, sources }: ClosedCharges): Generator<TenantEvidence> {
     const unusedMs = UNUSED_MS + 2 * (window.end - window.start);
     for (const [key, { usedAt }] of this.#hours) {
@@ -57,7 +62,7 @@ export class EvidenceLog {
     }
   }
 
-  /** Frees what is known of a tenant in an hour; it begins with everything when it is seen again. */
+  /** Forgets a tenant's hour; its next closing lists everything again. */
   forget({ tenant, hour }: Pick<TenantEvidence, 'tenant' | 'hour'>): void {
     this.#hours.delete(keyOf(tenant, hour));
   }

@@ -20,7 +20,7 @@ function sumOf({ shares, remainder: rest, givenBack }: Explanation): number {
 }
 
 describe('an explanation', () => {
-  test('names the pod, its stretch, what it asked for and the labels of its node', () => {
+  test('names the pod, its stretch, its requests and the labels of its node', () => {
     const world = createWorld();
     world.clusters([cluster('a')]);
     world.node(gpuNode({ ...N2, name: 'n2' }));
@@ -56,7 +56,7 @@ describe('an explanation', () => {
     expect(sumOf(gpus)).toBeCloseTo(0.25 * (50 / 60), 8);
   });
 
-  test('names a whole node and the label that dedicates it', () => {
+  test('names a complete node and the label that dedicates it', () => {
     const world = createWorld();
     world.clusters([cluster('a')]);
     const labels = { ...N1.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
@@ -85,7 +85,7 @@ describe('an explanation', () => {
     ]);
   });
 
-  test('tells of each kind of object what its rate follows from, and nothing else', () => {
+  test('has for each kind of object what determines its rate, and nothing else', () => {
     const world = createWorld();
     world.clusters([cluster('a', { gpuQuantity: 'devices' })]);
     const labels = { ...N1.labels, 'vcluster.loft.sh/managed-by': 'tenant-a' };
@@ -125,7 +125,7 @@ describe('an explanation', () => {
     expect(
       subjects('tenant_memory_gb_hours').filter(([subject]) => 'requests' in Object(subject)),
     ).toEqual([[{ ...common, kind: 'Pod', requests }, { capacityType }, ['capacityType']]]);
-    const byNode = 'labels of the node, or the tenant cluster itself has it';
+    const byNode = 'labels of the node, or it is a private node of the tenant cluster';
     expect(subjects('tenant_private_node_hours')).toEqual([
       [
         { kind: 'Node', ownedBy: byNode },
@@ -165,7 +165,7 @@ describe('an explanation', () => {
     ]);
   });
 
-  test('tells what was carried from closed windows apart, and the sum is the number', () => {
+  test('lists separately what was carried from closed windows, and the sum is the number', () => {
     const world = createWorld();
     world.clusters([cluster('a')]);
     const containers = [{ cpu: '1' }];
@@ -197,7 +197,7 @@ describe('an explanation', () => {
     expect(sumOf(explanationOf(closed, 'tenant_instance_hours'))).toBe(1);
   });
 
-  test('stays small however many pods a tenant has, and says what it leaves out', () => {
+  test('stays small however many pods a tenant has, and has the sum of what it leaves out', () => {
     const world = createWorld();
     world.clusters([cluster('a')]);
     const containers = [{ cpu: '1' }];

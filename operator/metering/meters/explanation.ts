@@ -11,21 +11,21 @@ import { createNumbering, type Subject } from './subject.ts';
 import { identityKey } from './tally.ts';
 
 /**
- * What stands behind the number of one event, as plain JSON. Quantities are in the event's unit,
- * rounded to nine decimals and signed; what was taken back is below zero.
+ * The explanation of one event's quantity, as plain JSON. Quantities are in the event's unit,
+ * rounded to nine decimals and signed; reversed usage is below zero.
  */
 export interface Explanation {
   /** Event id. */
   readonly id: string;
   /** Measured inside the window. */
   readonly measured: number;
-  /** Of closed windows, become known late. */
+  /** Usage of closed windows that became known late. */
   readonly carried: number;
-  /** Given back for what was billed too much; at most 0. */
+  /** Reversed because it was billed before; at most 0. */
   readonly givenBack: number;
-  /** What the shares and the rest come to is what was billed, as far as their rounding goes. */
+  /** The shares and the remainder sum to the billed quantity, within rounding. */
   readonly addsUp: boolean;
-  /** What shares are of, each said once. */
+  /** The subjects of the shares, each listed once. */
   readonly subjects: readonly Subject[];
   /** Names of nodes. */
   readonly nodes: readonly string[];
@@ -33,7 +33,9 @@ export interface Explanation {
   readonly remainder: { readonly count: number; readonly quantity: number };
 }
 
-/** `node` is the number of its node in `nodes`, `from` and `to` are milliseconds after the start of the window. */
+/**
+ * `node` is the index in `nodes`; `from` and `to` are milliseconds after the start of the window.
+ */
 export type Share = readonly [
   subject: number,
   uid: string,
@@ -45,20 +47,20 @@ export type Share = readonly [
   carried: 0 | 1,
 ];
 
-/** What one closing of a window told of the event's tenant. */
+/** The evidence of the event's tenant in one closing. */
 export interface ClosingEvidence {
-  /** Of the window, milliseconds since the epoch. */
+  /** Start of the window, milliseconds since the epoch. */
   readonly start: number;
   readonly changes: EvidenceChanges;
 }
 
-/** Puts together what stands behind an event, out of what its tenant's closings told up to its own. */
+/** Builds the explanation of an event out of the closings of its tenant, up to the event's own. */
 export class Explainer {
   readonly #event: UsageEvent;
   readonly #key: string;
   readonly #start: number;
   readonly #end: number;
-  /** Of the event's charge, by number, as far as they may reach into its window. */
+  /** Spans of the event's charge that may reach into its window, by number. */
   readonly #spans = new Map<number, KnownSpan>();
   #charge = -1;
   #chargeCount = 0;
@@ -72,7 +74,7 @@ export class Explainer {
     this.#end = Date.parse(event.window_end);
   }
 
-  /** To be called for one closing after the other, up to the one that the event is of. */
+  /** Adds one closing; call it in order, up to the event's own closing. */
   add({ start, changes }: ClosingEvidence): void {
     if (changes.afresh === true) this.#beginAgain();
     for (const key of changes.charges) {
@@ -96,7 +98,10 @@ export class Explainer {
     }
   }
 
-  /** With the amounts of the event's own closing; undefined where nothing is known of the event. */
+  /**
+   * Returns the explanation, from the amounts of the event's own closing; undefined where the event
+   * is unknown.
+   */
   explanation(amounts: SpanAmounts): Explanation | undefined {
     if (this.#charge < 0) return undefined;
     const inWindow = new Map(amounts.spans.map((span, index) => [span, amounts.nanos[index] ?? 0]));
@@ -106,13 +111,13 @@ export class Explainer {
       if (to <= from) return [];
       const nanos = inWindow.get(number) ?? steady(rate, to - from, divisor);
       const bounds = [from - this.#start, to - this.#start] as const;
-      return { of, rest: [...bounds, nanos / 1e9, 0] } satisfies KnownShare;
+      return { of, values: [...bounds, nanos / 1e9, 0] } satisfies KnownShare;
     });
     const quantity = Number(this.#event.quantity);
     const { shares: carriedShares = [], note } = this.#note ?? {};
     const { carried = 0, givenBack = 0, rest = NOTHING_LEFT_OUT } = note ?? {};
     const all = [...measured, ...carriedShares];
-    const sum = all.reduce((total, share) => total + share.rest[2], rest.quantity + givenBack);
+    const sum = all.reduce((total, share) => total + share.values[2], rest.quantity + givenBack);
     return {
       id: this.#event.id,
       measured: note?.measured ?? quantity,
@@ -151,20 +156,20 @@ function known(
 }
 
 function late({ shares }: EventNote, { subjects }: EvidenceChanges): readonly KnownShare[] {
-  return shares.map(([subject, node, uid, name, ...rest]) => ({
+  return shares.map(([subject, node, uid, name, ...values]) => ({
     of: { subject: subjects[subject], node, uid, name },
-    rest: [...rest, 1],
+    values: [...values, 1],
   }));
 }
 
-/** Each share is rounded to nine decimals, as the event is; doubles add a little. */
+/** Each share is rounded to nine decimals, like the event; floating-point sums add a little. */
 const HALF_A_NANO = 0.51e-9;
 
 const NOTHING_LEFT_OUT = { count: 0, quantity: 0 };
 
 interface KnownObject {
   readonly subject: Subject | undefined;
-  /** Its name. */
+  /** Name of the node. */
   readonly node: string | null;
   readonly uid: string;
   readonly name: string;
@@ -180,25 +185,25 @@ interface KnownSpan {
 
 interface KnownShare {
   readonly of: KnownObject;
-  readonly rest: readonly [from: number, to: number, quantity: number, carried: 0 | 1];
+  readonly values: readonly [from: number, to: number, quantity: number, carried: 0 | 1];
 }
 
-/** Nanos of the event's unit. */
+/** Returns rate × time in billionths of the event's unit. */
 function steady(rate: bigint | undefined, ms: number, divisor: bigint): number {
   return rate === undefined ? 0 : Number(divideHalfUp(rate * BigInt(ms), divisor));
 }
 
-/** The shares, with the subjects and nodes that they name. */
+/** Returns the shares, with the lists of their subjects and nodes. */
 function listed(all: readonly KnownShare[]): Pick<Explanation, 'subjects' | 'nodes' | 'shares'> {
   const subjects: string[] = [];
   const nodes: string[] = [];
   const subjectNumber = createNumbering<string>((subject) => void subjects.push(subject));
   const nodeNumber = createNumbering<string>((node) => void nodes.push(node));
-  const shares = all.flatMap(({ of, rest }): Share[] => {
+  const shares = all.flatMap(({ of, values }): Share[] => {
     const { subject, node, uid, name } = of;
     if (subject === undefined) return [];
     const onNode = node === null ? null : nodeNumber(node);
-    return [[subjectNumber(JSON.stringify(subject)), uid, name, onNode, ...rest]];
+    return [[subjectNumber(JSON.stringify(subject)), uid, name, onNode, ...values]];
   });
   return { subjects: subjects.map((text) => JSON.parse(text) as Subject), nodes, shares };
 }

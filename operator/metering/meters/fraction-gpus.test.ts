@@ -27,7 +27,7 @@ function hourOf(pods: readonly RawObject[], node = gpuNode(KAI), options: WorldO
 
 const quarter = { 'gpu-fraction': '0.25' };
 
-describe('parts of GPUs that annotations ask for', () => {
+describe('parts of GPUs that annotations request', () => {
   test('G52: a quarter of a GPU', () => {
     const { events, explanations } = hourOf([fractionPod('p', quarter, ['g1']), reservation('g1')]);
     const shared = ['0.25', `${H100}-fraction`, H100, 'fraction', 'on-demand', 'shared'];
@@ -129,7 +129,7 @@ describe('parts of GPUs that annotations ask for', () => {
     expect(total(world.close(START, START + HOUR).events, GPU)).toBe(0.5);
   });
 
-  test('where nobody says how much memory a device has it is asked for whole', () => {
+  test('where the memory of a device is unknown the complete device counts', () => {
     const pods = [fractionPod('p', { 'gpu-memory': '1' })];
     expect(total(hourOf(pods, gpuNode(N1)).events, GPU)).toBe(1);
   });
@@ -148,7 +148,7 @@ describe('parts of GPUs that annotations ask for', () => {
   });
 });
 
-test('labels without number are not kept', () => {
+test('labels beyond the limit are dropped', () => {
   const many = Array.from({ length: 5_000 }, (_, index) => `g${index}`);
   const view = projectPod(
     fractionPod('p', { ...quarter, 'gpu-fraction-num-devices': '999999' }, many),

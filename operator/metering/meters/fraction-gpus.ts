@@ -1,24 +1,25 @@
 import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
-import { type GpuDevice, type HeldGpus, UNKNOWN_GPU } from '../timelines/gpu-device.ts';
+import { type GpuDevice, type AllocatedGpus, UNKNOWN_GPU } from '../timelines/gpu-device.ts';
 import type { GpuFraction } from '../timelines/gpu-fraction.ts';
 import type { GpuShares } from '../timelines/gpu-shares.ts';
 import type { NodeState } from '../timelines/node-state.ts';
 import type { GpuQuantity } from './meter.ts';
 
-/** The profile of parts of GPUs that annotations ask for. */
+/** The profile of GPU parts that annotations request. */
 const PROFILE = 'fraction';
-/** What the pod holds whose GPU the others share. */
+/** The resource of the reservation pod whose GPU others share. */
 const RESERVED = 'nvidia.com/gpu';
 
 /**
- * What a pod holds by the annotations of KAI Scheduler and Run:ai (docs/explanation/gpus.md#kai-and-runai): a
- * part of each of so many devices. Undefined where it asks for none, or the node has no GPU.
+ * Returns a pod's part of a GPU by the annotations of KAI Scheduler and Run:ai
+ * (docs/explanation/gpus.md#kai-and-runai). Undefined where it requests none, or the node has no
+ * GPU.
  */
 export function fractionGpus(
   { fraction, groups = [] }: GpuShares,
   node: NodeState | undefined,
   quantity: GpuQuantity,
-): HeldGpus | undefined {
+): AllocatedGpus | undefined {
   if (fraction === undefined || node?.gpus.length === 0) return undefined;
   const complete = node?.devices.get(RESERVED);
   const type = complete?.type ?? node?.gpuType ?? UNKNOWN_GPU;
@@ -37,7 +38,7 @@ export function fractionGpus(
 const NANOS = 1_000_000_000n;
 const COMPLETE: readonly [bigint, bigint] = [1n, 1n];
 
-/** Memory of a device that nobody names is all of it. */
+/** Returns the part of a device; all of it where the device's memory is unknown. */
 function partOf(
   { nanos, memory = 0 }: GpuFraction,
   all: number | undefined,

@@ -60,7 +60,10 @@ const querying = (name: string, count: number, resource = GPU, namespace = 'tena
 const named = (fixture: NodeFixture): NodeFixture => ({ ...fixture, name: 'n1' });
 const dedicated = { 'vcluster.loft.sh/managed-by': 'tenant-a' };
 
-/** What tenants and nobody have of each model is what is installed, and nobody has more in use than is healthy. */
+/**
+ * The shares of all tenants and of none sum to what is installed, and nobody uses more than is
+ * healthy.
+ */
 function expectShares({
   gpuBalances,
   gpuShares,
@@ -81,7 +84,7 @@ function expectShares({
   }
 }
 
-describe('all GPU time that is installed is told apart', () => {
+describe('all installed GPU time is accounted for', () => {
   const cases: [string, (world: World) => void, Record<string, number>][] = [
     [
       'billed and idle',
@@ -102,7 +105,7 @@ describe('all GPU time that is installed is told apart', () => {
       { installed: 8, billed: 3, system: 3, idle: 2 },
     ],
     [
-      'a pod that only waits holds nothing yet',
+      'a pod that has not started has nothing yet',
       (world) => {
         world.node(gpuNode(N1));
         world.pod(
@@ -134,7 +137,7 @@ describe('all GPU time that is installed is told apart', () => {
       { installed: 8, downtime: 8 },
     ],
     [
-      'pods go on while GPUs are missing; only the rest is downtime',
+      'pods go on while GPUs are missing; only unallocated ones are downtime',
       (world) => {
         world.node(gpuNode(variant(N1, { allocatable: { [GPU]: '0' } })));
         world.pod(querying('p', 3));
@@ -142,7 +145,7 @@ describe('all GPU time that is installed is told apart', () => {
       { installed: 8, billed: 3, downtime: 5 },
     ],
     [
-      'a dedicated node, with another tenant’s pods apart',
+      'a dedicated node, with another tenant’s pods as overlap',
       (world) => {
         world.node(gpuNode(variant(N1, { labels: dedicated, allocatable: { [GPU]: '7' } })));
         world.pod(querying('own', 4));
@@ -207,7 +210,7 @@ describe('in any cluster', () => {
     count: fc.integer({ min: 1, max: 9 }),
     start: second,
     life: fc.integer({ min: 1, max: 5000 }),
-    told: fc.integer({ min: 0, max: 90 }),
+    delay: fc.integer({ min: 0, max: 90 }),
   });
   const scenario = fc.record({
     nodes: fc.array(node, { minLength: 1, maxLength: 3 }),
@@ -219,21 +222,21 @@ describe('in any cluster', () => {
 
   const at = (seconds: number): number => START + seconds * 1000;
 
-  /** Everything that happens, in the order in which it is told. */
+  /** All changes, in the order in which they are reported. */
   function happenings({ nodes, pods }: Scenario) {
-    const list: { readonly at: number; readonly tell: (world: World) => void }[] = [];
+    const list: { readonly at: number; readonly report: (world: World) => void }[] = [];
     for (const [index, { shape, dedicated: own, changes }] of nodes.entries()) {
       const [base, resource] = shapes[shape] ?? [N1, GPU];
       let fixture: NodeFixture = variant(base, { name: `n${index}`, labels: own ? dedicated : {} });
       const first = fixture;
-      list.push({ at: at(-900), tell: (world) => world.node(gpuNode(first), at(-900)) });
+      list.push({ at: at(-900), report: (world) => world.node(gpuNode(first), at(-900)) });
       for (const { at: when, what, reported } of changes.toSorted((a, b) => a.at - b.at)) {
         fixture = changed(fixture, resource, what, at(when - reported));
         const object = gpuNode(fixture);
         const removed = what === 'remove';
         list.push({
           at: at(when),
-          tell: (world) =>
+          report: (world) =>
             removed ? world.nodeGone(object, at(when)) : world.node(object, at(when)),
         });
         if (removed) break;
@@ -257,15 +260,15 @@ describe('in any cluster', () => {
       };
       const end = shape.start + shape.life;
       const finished = { ...fixture, phase: 'Succeeded', finishedAt: at(end) };
-      const started = at(shape.start + shape.told);
-      const ended = Math.max(started, at(end + shape.told));
+      const started = at(shape.start + shape.delay);
+      const ended = Math.max(started, at(end + shape.delay));
       const bound = { ...fixture, phase: 'Pending', startedAt: null };
       list.push({
         at: at(shape.start - 5),
-        tell: (world) => world.pod(pod(bound), at(shape.start - 5)),
+        report: (world) => world.pod(pod(bound), at(shape.start - 5)),
       });
-      list.push({ at: started, tell: (world) => world.pod(pod(fixture), started) });
-      list.push({ at: ended, tell: (world) => world.pod(pod(finished), ended) });
+      list.push({ at: started, report: (world) => world.pod(pod(fixture), started) });
+      list.push({ at: ended, report: (world) => world.pod(pod(finished), ended) });
     }
     return list.toSorted((a, b) => a.at - b.at);
   }
@@ -307,7 +310,7 @@ describe('in any cluster', () => {
         const events = happenings(generated);
         for (const start of [START, START + HOUR]) {
           const end = start + HOUR;
-          while (events[0] !== undefined && events[0].at <= end) events.shift()?.tell(world);
+          while (events[0] !== undefined && events[0].at <= end) events.shift()?.report(world);
           const { diagnostics, events: billed } = world.close(start, end);
           for (const row of diagnostics.gpuBalances) {
             expect(row.unaccounted, `${row.node} ${JSON.stringify(hours(row))}`).toBe(0n);
@@ -317,7 +320,7 @@ describe('in any cluster', () => {
             }
           }
           expectShares(diagnostics);
-          // The credits of late facts are apart; they begin with the second window.
+          // Reversals of late facts are separate; they begin with the second window.
           if (start > START) continue;
           const charged = diagnostics.gpuBalances.reduce(
             (sum, row) => sum + row.billed + row.overlap,
@@ -335,7 +338,7 @@ describe('in any cluster', () => {
   });
 });
 
-test('models of different vendors in one node are balanced apart', () => {
+test('models of different vendors in one node are balanced separately', () => {
   const both = variant(N1, {
     labels: { 'amd.com/gpu.product-name': 'AMD_Instinct_MI300X_OAM' },
     capacity: { 'amd.com/gpu': '2' },
@@ -352,7 +355,7 @@ test('models of different vendors in one node are balanced apart', () => {
   ]);
 });
 
-test('what a tenant has of GPUs is told beside what nobody has, and what is down', () => {
+test('the report has the GPUs of each tenant, of none, and what is down', () => {
   const world = createWorld();
   world.clusters([cluster('a'), cluster('b', {}, { namespace: 'tenant-b' })]);
   world.node(gpuNode(variant(N1, { labels: dedicated, allocatable: { [GPU]: '7' } })));
@@ -366,15 +369,15 @@ test('what a tenant has of GPUs is told beside what nobody has, and what is down
   world.node(gpuNode(variant(N2, { name: 'down', taints })));
   const { diagnostics } = world.close(START, START + HOUR);
   expectShares(diagnostics);
-  const told = [...diagnostics.gpuShares.values()].map(
+  const rows = [...diagnostics.gpuShares.values()].map(
     ({ tenant, delivered, healthy, reserved, inUse }) => [
       tenant === undefined,
       ...[delivered, healthy, reserved, inUse].map((amount) => gpusOf(amount / BigInt(HOUR))),
     ],
   );
-  expect(told).toContainEqual([false, 8, 7, 8, 4]);
-  expect(told).toContainEqual([false, 3, 3, 3, 3]);
-  expect(told).toContainEqual([true, 5, 5, 0, 0]);
-  // A node that is down is delivered, and nobody's.
-  expect(told).toContainEqual([true, 4, 0, 0, 0]);
+  expect(rows).toContainEqual([false, 8, 7, 8, 4]);
+  expect(rows).toContainEqual([false, 3, 3, 3, 3]);
+  expect(rows).toContainEqual([true, 5, 5, 0, 0]);
+  // A node that is down counts as delivered, to no tenant.
+  expect(rows).toContainEqual([true, 4, 0, 0, 0]);
 });

@@ -4,7 +4,7 @@ import type { NodeState } from '../timelines/node-state.ts';
 import { type Span, splitAtEdges } from '../timelines/timeline.ts';
 import { draGpusOf, nodeGpus } from './gpu-stock.ts';
 import { addShares } from './gpu-shares.ts';
-import { type GpuHold, gpuHolds } from './gpu-holds.ts';
+import { type GpuAllocation, gpuAllocations } from './gpu-allocations.ts';
 import { type GpuBalance, gpuUse } from './meter-reports.ts';
 import { isBilledHere, type Meter } from './meter.ts';
 import { type NodeStretch, nodesByName } from './node-owners.ts';
@@ -12,41 +12,43 @@ import { type NodeStretch, nodesByName } from './node-owners.ts';
 type Running = { -readonly [Key in keyof GpuBalance]: GpuBalance[Key] };
 
 /**
- * Draws up the balance of every node with GPUs. What was billed is what was charged; everything
- * else is worked out afresh, moment by moment, from what stood in the nodes and who held it. Call it
- * after the meters of GPUs and nodes.
+ * Computes the balance of every node with GPUs. Billed time comes from the charges. All other
+ * amounts are computed independently, moment by moment, from the installed GPUs and their
+ * allocations. Run it after the meters of GPUs and nodes.
  */
 export const balanceGpus: Meter = function* (input) {
   const { window, observation, diagnostics } = input;
   const nodeAt = nodesByName(input);
   const offeredOn = draGpusOf(input);
-  const holds = gpuHolds(input);
+  const allocations = gpuAllocations(input);
   const presence = presentNodes(observation.nodes.inNamespace(''));
   for (const name of new Set([
     ...presence.keys(),
-    ...holds.keys(),
+    ...allocations.keys(),
     ...diagnostics.gpuUses.keys(),
   ])) {
     const rows = new Map<string, Running>();
-    const held = holds.get(name) ?? [];
+    const onNode = allocations.get(name) ?? [];
     const spans = presence.get(name) ?? [];
     for (const stretch of nodeAt(name, window.start, window.end)) {
       const { state, from, to } = stretch;
       const offers = offeredOn(name, state, from, to);
-      for (const [start, end] of splitAtEdges(from, to, [...spans, ...held, ...offers])) {
+      for (const [start, end] of splitAtEdges(from, to, [...spans, ...onNode, ...offers])) {
         input.checkpoint?.();
         const present = spans.some((span) => span.from <= start && start < span.to);
         const offered = offers.find((offer) => offer.from <= start && start < offer.to)?.gpus ?? [];
         const stands = present && state !== undefined && isBilledHere(input, state);
         const gpus = stands ? nodeGpus(state, offered) : [];
-        const now = held.filter((hold) => hold.from <= start && start < hold.to);
+        const now = onNode.filter(
+          (allocation) => allocation.from <= start && start < allocation.to,
+        );
         noteStrays(stretch, now, BigInt(end - start));
         for (const moment of momentsOf(stretch, gpus, now)) {
           addMoment(rowOf(rows, name, moment.type), moment, BigInt(end - start));
-          const holding = now.filter(({ type }) => type === moment.type);
+          const ofModel = now.filter(({ type }) => type === moment.type);
           const owner = isBilledComplete(stretch) ? stretch.owner : undefined;
           const isDown = state?.down === true;
-          const shared = { ...moment, owner, isDown, holds: holding };
+          const shared = { ...moment, owner, isDown, allocations: ofModel };
           addShares(diagnostics.gpuShares, shared, BigInt(end - start));
         }
         yield;
@@ -66,13 +68,16 @@ export const balanceGpus: Meter = function* (input) {
   }
 };
 
-/** GPU time of a node that is billed whole is not lost, whoever holds it; nor is there any while it is down. */
-function noteStrays(stretch: NodeStretch, holds: readonly GpuHold[], ms: bigint): void {
+/**
+ * Notes the GPU time of unattributed objects. There is none on a node that is billed as a whole, or
+ * that is down.
+ */
+function noteStrays(stretch: NodeStretch, allocations: readonly GpuAllocation[], ms: bigint): void {
   if (isBilledComplete(stretch) || stretch.state?.down === true) return;
-  for (const { stray, units } of holds) if (stray !== undefined) stray.gpu += units * ms;
+  for (const { stray, units } of allocations) if (stray !== undefined) stray.gpu += units * ms;
 }
 
-/** The GPUs of one model on a node at one moment, in parts. */
+/** The GPUs of one model on a node at one moment, in {@link UNITS_PER_GPU}. */
 interface Moment {
   readonly type: string;
   readonly installed: bigint;
@@ -85,13 +90,13 @@ interface Moment {
 function momentsOf(
   stretch: NodeStretch,
   gpus: readonly NodeGpus[],
-  holds: readonly GpuHold[],
+  allocations: readonly GpuAllocation[],
 ): readonly Moment[] {
   const stocks = new Map(gpus.map((one) => [one.type, one]));
-  const held = Map.groupBy(holds, ({ type }) => type);
-  return [...new Set([...stocks.keys(), ...held.keys()])].map((type) => {
+  const byModel = Map.groupBy(allocations, ({ type }) => type);
+  return [...new Set([...stocks.keys(), ...byModel.keys()])].map((type) => {
     const stock = stocks.get(type);
-    const own = held.get(type) ?? [];
+    const own = byModel.get(type) ?? [];
     return isBilledComplete(stretch)
       ? complete(type, stretch, stock, own)
       : shared(type, stretch, stock, own);
@@ -102,28 +107,36 @@ function isBilledComplete({ owner }: NodeStretch): boolean {
   return owner !== undefined && !owner.excluded;
 }
 
-/** All that is not down or missing is billed to the tenant of the node. */
+/**
+ * The moment of a node that is billed as a whole: its tenant pays for all that is not down or
+ * missing.
+ */
 function complete(
   type: string,
   { state, owner }: NodeStretch,
   stock: NodeGpus | undefined,
-  holds: readonly GpuHold[],
+  allocations: readonly GpuAllocation[],
 ): Moment {
   const installed = stock?.installed ?? 0n;
   const downtime = state?.down === true ? installed : (stock?.missing ?? 0n);
-  const foreign = holds.filter(({ cluster }) => cluster !== undefined && cluster.id !== owner?.id);
+  const foreign = allocations.filter(
+    ({ cluster }) => cluster !== undefined && cluster.id !== owner?.id,
+  );
   return { type, installed, idle: 0n, downtime, system: 0n, overlap: sum(foreign) };
 }
 
-/** Running pods stay billed while GPUs are missing; only what nobody holds of those is downtime. */
+/**
+ * The moment of a shared node. Running pods stay billed while GPUs are missing; only unallocated
+ * missing GPUs are downtime.
+ */
 function shared(
   type: string,
   { state }: NodeStretch,
   stock: NodeGpus | undefined,
-  holds: readonly GpuHold[],
+  allocations: readonly GpuAllocation[],
 ): Moment {
-  const billed = sum(holds.filter(({ cluster }) => cluster !== undefined));
-  const system = sum(holds.filter(({ cluster }) => cluster === undefined));
+  const billed = sum(allocations.filter(({ cluster }) => cluster !== undefined));
+  const system = sum(allocations.filter(({ cluster }) => cluster === undefined));
   const installed = larger(stock?.installed ?? 0n, billed + system);
   const none = { type, installed, idle: 0n, system: 0n, overlap: 0n };
   if (state?.down === true) return { ...none, downtime: installed };
@@ -133,8 +146,8 @@ function shared(
   return { ...none, idle: free - downtime, downtime, system };
 }
 
-function sum(holds: readonly GpuHold[]): bigint {
-  return holds.reduce((total, { units }) => total + units, 0n);
+function sum(allocations: readonly GpuAllocation[]): bigint {
+  return allocations.reduce((total, { units }) => total + units, 0n);
 }
 
 function absolute(amount: bigint): bigint {

@@ -1,5 +1,5 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import { FULL, type GpuDevice, type HeldGpus } from '../timelines/gpu-device.ts';
+import { FULL, type GpuDevice, type AllocatedGpus } from '../timelines/gpu-device.ts';
 import type { NodeState } from '../timelines/node-state.ts';
 import type { ObjectLabels } from '../timelines/object-labels.ts';
 import { keyOf } from '../timelines/shared-values.ts';
@@ -16,14 +16,14 @@ import { noteGpuUse } from './meter-reports.ts';
 import { chargeOf, isBilledHere, type MeterInput, podBillingMode } from './meter.ts';
 import type { NodeStretch } from './node-owners.ts';
 
-/** Reasons of downtime, as the property `reason` of its events says them (docs/explanation/nodes.md#downtime). */
+/** Reasons of downtime, as in the event property `reason` (docs/explanation/nodes.md#downtime). */
 export const UNHEALTHY = 'node not ready or unhealthy';
 export const NOT_ALLOCATABLE = 'GPUs installed but not allocatable';
 
-/** Who holds GPUs where; `from` and `to` are those of the node's stretch. */
+/** The pod or claim that GPUs are allocated to, and its node. The node's stretch has the times. */
 export interface GpuHolder {
   readonly kind: 'Pod' | 'ResourceClaim';
-  /** The pod or claim; one of a uid is counted once however often its state changes. */
+  /** The pod or claim; a uid is counted once, however often its state changes. */
   readonly object: Evidence['object'];
   readonly state: EvidentState & { readonly labels: ObjectLabels };
   readonly cluster: TenantCluster;
@@ -31,56 +31,59 @@ export interface GpuHolder {
   readonly carried: boolean;
   readonly weight: 1 | -1;
   readonly mapped: Mapped;
-  /** As {@link Piece} has it. */
+  /** How far off its beginning or end may be, milliseconds. */
   readonly uncertain?: number;
 }
 
-/** Charges GPUs that are held on shared nodes, or on a tenant cluster's own. */
-export type GpuCharges = (holder: GpuHolder, stretch: NodeStretch, held: HeldGpus) => void;
+/** Charges GPUs that are allocated on shared or private nodes. */
+export type GpuCharges = (holder: GpuHolder, stretch: NodeStretch, gpus: AllocatedGpus) => void;
 
 export const NANOS = 1_000_000_000n;
 
 /**
- * GPUs of a tenant cluster's pods: GPU hours while the node is up, downtime while it is down. On a
- * node that is dedicated to that tenant cluster they are covered by the whole node; another tenant's
- * stay billed to that tenant as shared, and are reported as overlap (docs/explanation/nodes.md#whole-nodes).
+ * Charges GPUs of pods and claims (docs/explanation/nodes.md#whole-nodes).
+ * 1. GPU hours while the node is up, downtime while it is down.
+ * 2. Nothing on a node that is dedicated to their own tenant cluster: the node's charge covers
+ *    them.
+ * 3. On a node that is dedicated to another tenant cluster they are billed as shared, and reported
+ *    as overlap.
  */
 export function createGpuCharges(input: MeterInput): GpuCharges {
   const counted = new Map<Charge, Set<string>>();
   const find = createChargeCache(input);
-  return (holder, stretch, held) => {
+  return (holder, stretch, gpus) => {
     const { cluster, carried, weight, uncertain = 0 } = holder;
     const { state, owner, from, to } = stretch;
-    if (owner?.id === cluster.id || held.units === 0n) return;
+    if (owner?.id === cluster.id || gpus.units === 0n) return;
     if (!isBilledHere(input, state)) return;
     const down = state?.down === true;
-    const charge = find(holder, state, held.device);
+    const charge = find(holder, state, gpus.device);
     const ms = to - from;
-    const evidence = evidenceOf(holder, stretch, held, input.window.start);
+    const evidence = evidenceOf(holder, stretch, gpus, input.window.start);
     addTo(
       charge,
       { carried, weight, ms, uncertain },
-      (held.asDevices ?? held.units) * NANOS,
+      (gpus.asDevices ?? gpus.units) * NANOS,
       evidence,
     );
     noteGpuUse(input.diagnostics, {
       node: holder.nodeName,
-      type: held.device.type,
+      type: gpus.device.type,
       kind: useKind(down, owner !== undefined && !owner.excluded),
       carried,
-      amount: held.units * BigInt(weight * ms),
+      amount: gpus.units * BigInt(weight * ms),
     });
     if (carried) return;
     const objects = counted.get(charge) ?? new Set();
     counted.set(charge, objects);
-    if (!down) countOnce(charge, objects, holder.object.uid, held);
+    if (!down) countOnce(charge, objects, holder.object.uid, gpus);
   };
 }
 
 function evidenceOf(
   { kind, object, state, carried, mapped }: GpuHolder,
   stretch: NodeStretch,
-  gpus: HeldGpus,
+  gpus: AllocatedGpus,
   start: number,
 ): Evidence {
   const [from, to] = [stretch.from - start, stretch.to - start];
@@ -92,7 +95,10 @@ function useKind(down: boolean, owned: boolean): 'billed' | 'downtime' | 'overla
   return down ? 'downtime' : 'billed';
 }
 
-/** The sku of a device: what SKU_LABEL says or the model, and the profile unless it is a whole GPU. */
+/**
+ * Returns the sku of a device: the value of SKU_LABEL or the model, then the profile unless it is a
+ * full GPU.
+ */
 export function gpuSku(
   device: Pick<GpuDevice, 'type' | 'profile'>,
   node: NodeState | undefined,
@@ -101,15 +107,15 @@ export function gpuSku(
   return device.profile === FULL ? model : `${model}-${device.profile}`;
 }
 
-function countOnce(charge: Charge, objects: Set<string>, uid: string, held: HeldGpus): void {
+function countOnce(charge: Charge, objects: Set<string>, uid: string, gpus: AllocatedGpus): void {
   if (objects.has(uid)) return;
   objects.add(uid);
   count(charge, 'pods');
-  count(charge, 'gpu_devices', held.devices);
-  if (held.coresPct !== undefined) count(charge, 'gpu_cores_pct', held.coresPct);
+  count(charge, 'gpu_devices', gpus.devices);
+  if (gpus.coresPct !== undefined) count(charge, 'gpu_cores_pct', gpus.coresPct);
 }
 
-/** Finds a charge without building an identity for every pod. */
+/** Finds a charge without building an identity for each pod. */
 function createChargeCache(input: MeterInput) {
   const caches = new Map<TenantCluster, Map<NodeState | undefined, Map<string, Charge>>>();
   return (holder: GpuHolder, node: NodeState | undefined, device: GpuDevice): Charge => {

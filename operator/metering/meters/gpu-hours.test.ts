@@ -15,7 +15,7 @@ import {
   type NodeFixture,
   variant,
 } from './testing/gpu-nodes.ts';
-import { cluster, iso, OWN_LABELS, pod, type PodFixture } from './testing/objects.ts';
+import { cluster, iso, SYNCED_LABELS, pod, type PodFixture } from './testing/objects.ts';
 import { createWorld, HOUR, START, total, type WorldOptions } from './testing/world.ts';
 
 type Fixture = Omit<PodFixture, 'name'>;
@@ -28,7 +28,7 @@ interface Case extends WorldOptions {
   readonly clusters?: readonly TenantCluster[];
 }
 
-/** The events of one hour at a constant state; pods run on the first node unless they say otherwise. */
+/** The events of one hour at a constant state; pods run on the first node by default. */
 function hourOf({ nodes, pods, clusters = [cluster('a')], ...options }: Case): UsageEvent[] {
   const world = createWorld(options);
   for (const one of nodes) world.node(gpuNode(one));
@@ -48,7 +48,7 @@ function gpus(events: readonly UsageEvent[], match: Readonly<Record<string, stri
   return total(events, 'tenant_gpu_hours', match);
 }
 
-/** Quantity, sku, type and profile of the only GPU event, which is on demand and of a shared node. */
+/** Quantity, sku, type and profile of the only GPU event; on demand, on a shared node. */
 function named(events: readonly UsageEvent[]): unknown[] {
   const own = gpuEvents(events);
   expect(own).toHaveLength(1);
@@ -71,7 +71,7 @@ const init = (count: number): RawObject => ({
 });
 const sidecar = (count: number): RawObject => ({ ...init(count), restartPolicy: 'Always' });
 
-test('G01: two whole GPUs are two GPUs, with all that prices them', () => {
+test('G01: two full GPUs are two GPUs, with all that prices them', () => {
   const events = hourOf({ nodes: [N1], pods: [querying(2)] });
   const [event] = gpuEvents(events);
   expect(event).toMatchObject({
@@ -90,10 +90,10 @@ test('G01: two whole GPUs are two GPUs, with all that prices them', () => {
   });
 });
 
-describe('what a pod holds follows the scheduler', () => {
+describe('the GPUs of a pod follow the scheduler', () => {
   test.each<[string, Fixture, number, string]>([
     [
-      'G04: an init container that asks for more',
+      'G04: an init container that requests more',
       { ...querying(2), initContainers: [init(4)] },
       4,
       'max(app, init)',
@@ -116,7 +116,7 @@ describe('what a pod holds follows the scheduler', () => {
     expect(gpus(hourOf({ nodes: [N1], pods: [fixture] }))).toBe(want);
   });
 
-  test('G08: a pod that has ended holds nothing', () => {
+  test('G08: a pod that has ended costs nothing', () => {
     const ended = { ...querying(8), startedAt: START - 7200_000, finishedAt: START - 3600_000 };
     const pods = [
       { ...ended, phase: 'Succeeded' },
@@ -125,12 +125,12 @@ describe('what a pod holds follows the scheduler', () => {
     expect(gpus(hourOf({ nodes: [N1], pods }))).toBe(0);
   });
 
-  test('G11: a pod that is being deleted holds it until its containers end', () => {
+  test('G11: a pod that is being deleted has its GPU until its containers end', () => {
     const metadata = { deletionTimestamp: iso(START + HOUR / 4), deletionGracePeriodSeconds: 300 };
     expect(gpus(hourOf({ nodes: [N1], pods: [{ ...querying(1), metadata }] }))).toBe(1);
   });
 
-  test('G10: a pod that is bound and has not started costs nothing, unless asked to', () => {
+  test('G10: a pod that is bound and has not started costs nothing by default', () => {
     const pods = [{ ...querying(1), phase: 'Pending', startedAt: null }];
     expect(gpus(hourOf({ nodes: [N1], pods }))).toBe(0);
     const clusters = [cluster('a', { podLifetime: 'scheduled' })];
@@ -188,7 +188,7 @@ describe('every way of cutting a GPU is billed as the share that it is', () => {
   const seventh = 0.142857143;
   test.each<[string, Case, unknown[]]>([
     [
-      'G18: a whole GPU of AMD',
+      'G18: a full GPU of AMD',
       { nodes: [N6], pods: [querying(2, 'amd.com/gpu')] },
       [2, MI300X, MI300X, 'full'],
     ],
@@ -225,12 +225,12 @@ describe('every way of cutting a GPU is billed as the share that it is', () => {
       [0.25, 'NVIDIA-A30-mig-1g.6gb', 'NVIDIA-A30', 'mig-1g.6gb'],
     ],
     [
-      'G25: MIG single, under the name of a whole GPU',
+      'G25: MIG single, under the name of a full GPU',
       { nodes: [N5], pods: [querying(1)] },
       [seventh, `${H100}-mig-1g.10gb`, H100, 'mig-1g.10gb'],
     ],
     [
-      'G26: time-slicing under the name of a whole GPU',
+      'G26: time-slicing under the name of a full GPU',
       { nodes: [N2], pods: [querying(1)] },
       [0.25, `${A10G}-timeslice-4`, A10G, 'timeslice-4'],
     ],
@@ -347,7 +347,7 @@ describe('GPUs are billed to whom the pod belongs', () => {
     { ...querying(2), labels: labelled('a', 'web') },
   ];
 
-  test('G36: by the namespace inside the tenant cluster when asked', () => {
+  test('G36: by the namespace inside the tenant cluster when set', () => {
     const clusters = [cluster('a', { meterByNamespace: true })];
     const events = hourOf({ nodes: [N1], pods: perNamespace, clusters });
     expect(gpus(events, { namespace: 'ml' })).toBe(1);
@@ -363,14 +363,14 @@ describe('GPUs are billed to whom the pod belongs', () => {
   test.each(['vcluster', 'tenant-cluster'])(
     'G38: a tenant cannot free its pods with the label app=%s of the control plane',
     (app) => {
-      const pods = [{ ...querying(1), labels: { ...OWN_LABELS, app, release: 'a' } }];
+      const pods = [{ ...querying(1), labels: { ...SYNCED_LABELS, app, release: 'a' } }];
       expect(gpus(hourOf({ nodes: [N1], pods }))).toBe(1);
     },
   );
 });
 
 describe('T14: capacity type', () => {
-  test('a spot GPU is billed at its whole quantity; the price is the discount', () => {
+  test('a spot GPU is billed at its full quantity; the price has the discount', () => {
     const spot = variant(N1, { labels: { 'karpenter.sh/capacity-type': 'spot' } });
     const events = hourOf({ nodes: [spot], pods: [querying(8)] });
     expect(gpus(events, { capacity_type: 'spot' })).toBe(8);

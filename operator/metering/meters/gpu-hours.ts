@@ -1,5 +1,5 @@
 import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
-import { FULL, type GpuDevice, type HeldGpus, UNKNOWN_GPU } from '../timelines/gpu-device.ts';
+import { FULL, type GpuDevice, type AllocatedGpus, UNKNOWN_GPU } from '../timelines/gpu-device.ts';
 import { HAMI_RESOURCE } from '../timelines/hami-node.ts';
 import { migDevice } from '../timelines/node-devices.ts';
 import type { NodeState } from '../timelines/node-state.ts';
@@ -19,24 +19,24 @@ import {
   type MeterSettings,
 } from './meter.ts';
 import { nodesByName } from './node-owners.ts';
-import { onLateNodes, visitPieces } from './window-spans.ts';
+import { onLateNodes, visitWindowSpans } from './window-spans.ts';
 
 /**
- * GPU hours of pods on shared nodes, in GPU-equivalents, and downtime while their node is down
- * (docs/explanation/gpus.md#gpus): the GPUs that device plugins give out. What claims hold is metered by the
- * claims.
+ * Charges GPU hours of pods on shared nodes, and downtime while their node is down
+ * (docs/explanation/gpus.md#gpus). These are the GPUs of device plugins, in GPU-equivalents; {@link
+ * meterClaimedGpus} charges those of claims.
  */
 export const meterGpuHours: Meter = function* (input) {
   const { observation } = input;
   const nodeAt = nodesByName(input);
   const charge = createGpuCharges(input);
   const rules = pluggedRules(input);
-  yield* visitPieces(
+  yield* visitWindowSpans(
     input,
     observation.pods,
-    (piece) => {
-      const { state, cluster, timeline, asBilled, carried, weight, mapped } = piece;
-      if (!mayHoldOfNode(state)) return;
+    (span) => {
+      const { state, cluster, timeline, asBilled, carried, weight, mapped } = span;
+      if (!mayUsePluggedGpus(state)) return;
       const { podLifetime, gpuQuantity } = cluster.metering;
       if (state.phase === 'bound' && podLifetime === 'running') return;
       if (isExcludedNamespace(input, cluster, timeline.namespace)) return;
@@ -49,11 +49,11 @@ export const meterGpuHours: Meter = function* (input) {
         carried,
         weight,
         mapped,
-        uncertain: piece.uncertain,
+        uncertain: span.uncertain,
       } as const;
-      for (const stretch of nodeAt(state.node, piece.from, piece.to, asBilled)) {
-        for (const held of pluggedGpus(state, stretch.state, rules, gpuQuantity)) {
-          charge(holder, stretch, held);
+      for (const stretch of nodeAt(state.node, span.from, span.to, asBilled)) {
+        for (const gpus of pluggedGpus(state, stretch.state, rules, gpuQuantity)) {
+          charge(holder, stretch, gpus);
         }
       }
     },
@@ -61,48 +61,51 @@ export const meterGpuHours: Meter = function* (input) {
   );
 };
 
-/** Whether a pod may hold GPUs that are its node's to give, rather than a claim's. */
-export function mayHoldOfNode({ requests, gpuShares }: PodState): boolean {
+/** Whether a pod may use GPUs of its node's device plugins, rather than a claim's. */
+export function mayUsePluggedGpus({ requests, gpuShares }: PodState): boolean {
   return requests.extended.size > 0 || gpuShares !== undefined;
 }
 
-/** What decides what a pod holds of its node. */
+/** The rules for a pod's GPUs of device plugins. */
 export type PluggedRules = Pick<MeterSettings, 'gpuResources'> & Pick<MeterInput, 'privateNodes'>;
 
-/** The rules of a window. */
+/** Returns the rules of a window. */
 export function pluggedRules({ settings, privateNodes }: MeterInput): PluggedRules {
   return { gpuResources: settings.gpuResources, privateNodes };
 }
 
 /**
- * What a pod holds of its node's device plugins. Devices stay with a pod for all its life, so its
- * effective requests are what it holds, and where it has none by name what its annotations ask for of
- * GPUs that another pod holds. `quantity` says what is billed of it.
+ * Returns a pod's GPUs of its node's device plugins. Devices stay with a pod for all its life, so
+ * its effective requests count. Without any, its annotations count, which request parts of a GPU
+ * that another pod reserves. `quantity` decides what is billed.
  */
 export function pluggedGpus(
   pod: PodState,
   node: NodeState | undefined,
   rules: PluggedRules,
   quantity: GpuQuantity = 'equivalents',
-): readonly HeldGpus[] {
-  const held: HeldGpus[] = [];
+): readonly AllocatedGpus[] {
+  const allocated: AllocatedGpus[] = [];
   const hami = node?.hami;
-  if (hami !== undefined) held.push(...hamiGpus(pod, hami, quantity));
+  if (hami !== undefined) allocated.push(...hamiGpus(pod, hami, quantity));
   for (const [resource, devices] of pod.requests.extended) {
     if (hami !== undefined && resource === HAMI_RESOURCE) continue;
     const device = deviceOf(resource, node, rules.gpuResources);
     if (device === undefined) continue;
     const gpus = { device, devices, units: BigInt(devices) * device.units };
     const asDevices = BigInt(devices) * UNITS_PER_GPU;
-    held.push(quantity === 'devices' ? { ...gpus, asDevices } : gpus);
+    allocated.push(quantity === 'devices' ? { ...gpus, asDevices } : gpus);
   }
-  // On nodes of its own the pod that holds the GPU is the tenant's as well, and covers the parts.
-  if (held.length > 0 || rules.privateNodes === true || pod.gpuShares === undefined) return held;
+  // On private nodes the reservation pod is the tenant's too, and covers the parts.
+  if (allocated.length > 0 || rules.privateNodes === true || pod.gpuShares === undefined)
+    return allocated;
   const part = fractionGpus(pod.gpuShares, node, quantity);
-  return part === undefined ? held : [part];
+  return part === undefined ? allocated : [part];
 }
 
-/** A node names its devices; of a node that was never seen only the resource's name is known. */
+/**
+ * Returns the node's device of a resource. Of an unknown node only the resource's name is known.
+ */
 function deviceOf(
   resource: string,
   node: NodeState | undefined,
@@ -116,9 +119,10 @@ function deviceOf(
 }
 
 /**
- * GPU hours of resource claims (docs/explanation/gpus.md#resource-claims): while a pod runs that a claim is
- * reserved for, its devices are charged once, however many such pods there are; with `podLifetime:
- * scheduled` from allocation on. Downtime and whole nodes as for GPUs of device plugins.
+ * Charges GPU hours of resource claims (docs/explanation/gpus.md#resource-claims).
+ * 1. A claim's devices are charged once while any pod runs that it is reserved for.
+ * 2. With `podLifetime: scheduled` they are charged from the allocation on.
+ * 3. Downtime and complete nodes are as for GPUs of device plugins.
  */
 export const meterClaimedGpus: Meter = function* (input) {
   const { observation, settings } = input;
@@ -126,19 +130,19 @@ export const meterClaimedGpus: Meter = function* (input) {
   const catalogue = createDeviceCatalogue(observation.resourceSlices);
   const nodeAt = nodesByName(input);
   const charge = createGpuCharges(input);
-  /** Where the claim's GPUs are; undefined when it has none. */
+  /** The node of the claim's GPUs; undefined when it has none. */
   const nodeOf = ({ node, allocation }: ClaimUse): string | undefined => {
     const gpu = allocation.devices.find(({ driver }) => drivers.includes(driver));
-    // Drivers of devices that are tied to a node name the pool after it.
+    // Drivers name the pool after the node that its devices belong to.
     return gpu && (node ?? gpu.pool);
   };
   const lateNodes = new Set([...observation.nodes.late()].map(({ name }) => name));
-  yield* visitPieces(
+  yield* visitWindowSpans(
     input,
     claimUses(observation),
     ({ state, cluster, timeline, from, to, asBilled, carried, weight, mapped, uncertain }) => {
       const { podLifetime, gpuQuantity } = cluster.metering;
-      if (state.phase === 'held' && podLifetime === 'running') return;
+      if (state.phase === 'idle' && podLifetime === 'running') return;
       if (isExcludedNamespace(input, cluster, timeline.namespace)) return;
       const nodeName = nodeOf(state);
       if (nodeName === undefined) return;
@@ -156,8 +160,8 @@ export const meterClaimedGpus: Meter = function* (input) {
       } as const;
       for (const stretch of nodeAt(nodeName, from, to, asBilled)) {
         const published = (device: AllocatedDevice) => catalogue.find(device, stretch.from);
-        for (const held of claimedGpus(state, stretch.state, drivers, published, gpuQuantity)) {
-          charge(holder, stretch, held);
+        for (const gpus of claimedGpus(state, stretch.state, drivers, published, gpuQuantity)) {
+          charge(holder, stretch, gpus);
         }
       }
     },

@@ -11,14 +11,14 @@ const api = useTestCluster();
 
 const record = (value: unknown): Record<string, unknown> => value as Record<string, unknown>;
 
-/** A node as the API server gives it back. */
+/** A node as the API server returns it. */
 async function stored(name: string, object: RawObject): Promise<RawObject> {
   const { labels } = record(object['metadata']);
   const { taints } = record(object['spec']);
   const path = `/api/v1/nodes/${name}`;
   const head = { apiVersion: 'v1', kind: 'Node', metadata: { name, labels } };
   await api.call('POST', '/api/v1/nodes', head);
-  // A node is tainted at the door, and its status is a resource of its own.
+  // The API server taints a new node, and its status is a subresource.
   const current = await api.call('GET', path);
   const spec = { ...record(current['spec']), taints };
   const { resourceVersion } = record(
@@ -74,7 +74,7 @@ test('a taint carries the time at which it was added, and a node is down by it',
   }
 });
 
-test('a pod that names only a limit holds what the API server makes of it', async () => {
+test('a pod with only a limit gets the request that the API server defaults', async () => {
   const namespace = await api.createNamespace('gpu-cases');
   const resources = { limits: { 'nvidia.com/gpu': '2' } };
   const container = { name: 'c0', image: 'simulated/work', resources };

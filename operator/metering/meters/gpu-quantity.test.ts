@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import type { RawObject } from '../../kubernetes/source.ts';
-import { type ClaimFixture, migDevice, result, slice, wholeGpu } from './testing/claims.ts';
+import { type ClaimFixture, migDevice, result, slice, fullGpu } from './testing/claims.ts';
 import { draWorld } from './testing/claim-scene.ts';
 import { gpuNode, N1, N2, N3, N4, N5, N6, type NodeFixture, variant } from './testing/gpu-nodes.ts';
-import { closed, GPU, METRICS, only, own } from './testing/node-hours.ts';
+import { closed, GPU, METRICS, only, dedicatedTo } from './testing/node-hours.ts';
 import { fractionPod, KAI } from './testing/kai.ts';
 import { cluster, iso, pod } from './testing/objects.ts';
 import { createWorld, HOUR, START, total } from './testing/world.ts';
@@ -36,7 +36,7 @@ describe('gpuQuantity: what an hour of a mode comes to, in equivalents and in de
     const [complete, devices] = [closed(given), closed({ ...given, clusters: byDevices })];
     expect(total(complete.events, METRICS.gpu)).toBeCloseTo(equivalents, 8);
     expect(only(devices.events, 'gpu')).toMatchObject({ quantity: String(count) });
-    // The name, the properties and the balance know nothing of it.
+    // The setting does not change the name, the properties or the balance.
     const { quantity, ...rest } = only(devices.events, 'gpu');
     expect({ ...rest, quantity: only(complete.events, 'gpu').quantity }).toEqual(
       only(complete.events, 'gpu'),
@@ -47,7 +47,7 @@ describe('gpuQuantity: what an hour of a mode comes to, in equivalents and in de
   });
 });
 
-test('parts that annotations ask for count with gpuQuantity devices for the devices that they are of', () => {
+test('parts that annotations request count with gpuQuantity devices as their devices', () => {
   const annotations = { 'gpu-fraction': '0.25', 'gpu-fraction-num-devices': '3' };
   const world = createWorld();
   world.clusters(byDevices);
@@ -75,15 +75,15 @@ describe('resource claims with gpuQuantity devices', () => {
     return { hours: total(events, METRICS.gpu), explanations };
   };
   const mig = migDevice(0, '1g.10gb');
-  const common = { ...wholeGpu(1), allowMultipleAllocations: true };
+  const common = { ...fullGpu(1), allowMultipleAllocations: true };
   const sharing = (name: string) => ({
     name,
     devices: [result('gpu-1', { shareID: `share-${name}` })],
   });
 
-  test('a MIG device is one, and so is a whole GPU', () => {
+  test('a MIG device is one, and so is a full GPU', () => {
     const claims = [{ devices: [String(mig['name']), 'gpu-1'] }];
-    expect(hourOfClaims([mig, wholeGpu(1)], claims).hours).toBe(2);
+    expect(hourOfClaims([mig, fullGpu(1)], claims).hours).toBe(2);
   });
 
   test('a device that claims share counts once', () => {
@@ -97,7 +97,7 @@ describe('resource claims with gpuQuantity devices', () => {
   });
 });
 
-test('a change within the hour: each part counts as was said then', () => {
+test('a change within the hour: each part counts by the setting of its time', () => {
   const world = createWorld();
   world.clusters([cluster('a')]);
   world.node(gpuNode(N2));
@@ -124,13 +124,13 @@ test('a late end is given back as it was charged, not as is counted today', () =
   const finishedAt = START + HOUR - 36_000;
   world.pod(pod({ ...fixture, phase: 'Succeeded', finishedAt }), START + HOUR + 1000);
   const { events, diagnostics } = world.close(START + HOUR, START + 2 * HOUR);
-  // q is a device for an hour; of p a hundredth of an hour goes back, at a quarter.
+  // q is a device for an hour; of p a hundredth of an hour is reversed, at a quarter.
   const [event] = events.filter(({ metric }) => metric === METRICS.gpu);
   expect(event).toMatchObject({ quantity: '0.9975', properties: { carried_seconds: -36 } });
   for (const row of diagnostics.gpuBalances) expect(row.unaccounted).toBe(0n);
 });
 
-test('downtime of pods follows, and whole nodes count their physical GPUs', () => {
+test('downtime of pods follows, and complete nodes count their physical GPUs', () => {
   const key = 'node.kubernetes.io/unreachable';
   const taints = [{ key, effect: 'NoExecute', timeAdded: iso(START - HOUR) }];
   const pods = [
@@ -139,8 +139,8 @@ test('downtime of pods follows, and whole nodes count their physical GPUs', () =
   const down = closed({ nodes: [variant(N4, { taints })], pods, clusters: byDevices });
   expect(total(down.events, METRICS.down)).toBe(2);
   for (const row of down.diagnostics.gpuBalances) expect(row.unaccounted).toBe(0n);
-  const complete = closed({ nodes: [own(N4)], clusters: byDevices });
-  expect(complete.events).toEqual(closed({ nodes: [own(N4)] }).events);
+  const complete = closed({ nodes: [dedicatedTo(N4)], clusters: byDevices });
+  expect(complete.events).toEqual(closed({ nodes: [dedicatedTo(N4)] }).events);
 });
 
 test('the accountant reckons as the meter does', () => {

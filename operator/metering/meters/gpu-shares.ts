@@ -1,17 +1,19 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { GpuShare } from './meter-reports.ts';
 
-/** GPUs of one model on one node at one moment, in parts, and who holds them. */
+/**
+ * GPUs of one model on one node at one moment, in {@link UNITS_PER_GPU}, with their allocations.
+ */
 export interface SharedMoment {
   readonly type: string;
   readonly installed: bigint;
   readonly idle: bigint;
   readonly downtime: bigint;
   readonly system: bigint;
-  /** Whose the whole node is. */
+  /** The tenant cluster that is billed the complete node. */
   readonly owner: TenantCluster | undefined;
   readonly isDown: boolean;
-  readonly holds: readonly {
+  readonly allocations: readonly {
     readonly units: bigint;
     readonly cluster: TenantCluster | undefined;
   }[];
@@ -20,11 +22,12 @@ export interface SharedMoment {
 type Running = { -readonly [Key in keyof GpuShare]: GpuShare[Key] };
 
 /**
- * Adds a moment to the shares of tenants (docs/explanation/gpus.md#delivered-healthy-reserved-in-use). What is delivered to
- * tenants and to none is all that is installed, and what is healthy all of it that is not down.
+ * Adds a moment to the shares of tenants
+ * (docs/explanation/gpus.md#delivered-healthy-reserved-in-use). `delivered` of all rows sums to
+ * what is installed, and `healthy` to what is not down.
  */
 export function addShares(shares: Map<string, GpuShare>, moment: SharedMoment, ms: bigint): void {
-  const { type, installed, idle, downtime, system, owner, isDown, holds } = moment;
+  const { type, installed, idle, downtime, system, owner, isDown, allocations } = moment;
   const add = (tenant: string | undefined, amounts: readonly bigint[]): void => {
     const [delivered = 0n, healthy = 0n, reserved = 0n, inUse = 0n] = amounts;
     const row = rowOf(shares, tenant, type);
@@ -35,7 +38,7 @@ export function addShares(shares: Map<string, GpuShare>, moment: SharedMoment, m
   };
   if (owner !== undefined) {
     const healthy = installed - downtime;
-    const own = holds.reduce(
+    const own = allocations.reduce(
       (sum, { units, cluster }) => (cluster?.id === owner.id ? sum + units : sum),
       0n,
     );
@@ -46,7 +49,7 @@ export function addShares(shares: Map<string, GpuShare>, moment: SharedMoment, m
     add(undefined, [installed]);
     return;
   }
-  for (const { units, cluster } of holds) {
+  for (const { units, cluster } of allocations) {
     if (cluster !== undefined) add(cluster.tenant, [units, units, units, units]);
   }
   add(undefined, [idle + downtime + system, idle + system, 0n, system]);

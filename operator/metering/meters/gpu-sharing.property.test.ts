@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { RawObject } from '../../kubernetes/source.ts';
 import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
-import { resourceClaim, result, slice, wholeGpu } from './testing/claims.ts';
+import { resourceClaim, result, slice, fullGpu } from './testing/claims.ts';
 import { gpuNode, N4, variant } from './testing/gpu-nodes.ts';
 import { EIGHT, HAMI, hamiGiven, hamiNode, MIB } from './testing/hami.ts';
 import { fractionPod, KAI, reservation } from './testing/kai.ts';
@@ -10,8 +10,8 @@ import { cluster, iso, pod } from './testing/objects.ts';
 import { createWorld, START, type World } from './testing/world.ts';
 
 /**
- * One node for each way of sharing that goes with others: whole GPUs beside parts of KAI's, MIG beside
- * them, HAMi beside claims. What is billed is compared with what the scenario comes to, worked out here.
+ * One node for each combination of sharing: full GPUs with KAI's parts and MIG, and HAMi with
+ * claims. What is billed is compared with the amounts of the scenario, computed here.
  */
 const WINDOW = 60_000;
 const WINDOWS = 4;
@@ -35,7 +35,7 @@ interface Use {
   readonly tenant: 'a' | 'b';
   /** Sixteenths of a device. */
   readonly part: number;
-  /** Which device of its way of sharing. */
+  /** Index of the device. */
   readonly device: number;
 }
 
@@ -59,7 +59,7 @@ type Scenario = typeof scenario extends fc.Arbitrary<infer T> ? T : never;
 
 interface Happening {
   readonly second: number;
-  readonly tell: (world: World, now: number) => void;
+  readonly report: (world: World, now: number) => void;
 }
 
 const labelsOf = (tenant: string) => ({
@@ -69,7 +69,7 @@ const labelsOf = (tenant: string) => ({
 
 type Lived = Parameters<typeof pod>[0];
 
-/** A pod from its start to its end, whatever it is made by. */
+/** A pod or claim from its start to its end. */
 function running(
   { life: { start, end } }: Use,
   name: string,
@@ -78,8 +78,8 @@ function running(
   const begun = { name, createdAt: at(start), startedAt: at(start) };
   const ended = { ...begun, phase: 'Succeeded', finishedAt: at(end) };
   return [
-    { second: start, tell: (world, now) => world.pod(make(begun), now) },
-    { second: end, tell: (world, now) => world.pod(make(ended), now) },
+    { second: start, report: (world, now) => world.pod(make(begun), now) },
+    { second: end, report: (world, now) => world.pod(make(ended), now) },
   ];
 }
 
@@ -89,7 +89,7 @@ const cut = variant(N4, {
   labels: { 'nvidia.com/gpu.replicas': '1', 'nvidia.com/gpu.memory': '81920' },
   capacity: { 'nvidia.com/mig-1g.10gb': '42', [GPU]: '2' },
 });
-/** Four GPUs of HAMi's, and four that a driver of claims gives out. */
+/** Four GPUs of HAMi, and four of a driver of claims. */
 const halved = variant(HAMI, { name: 'hami', capacity: { [GPU]: '40' } });
 
 function nodesOf(unhealthy: boolean, taints: readonly RawObject[]): readonly RawObject[] {
@@ -108,7 +108,7 @@ function happeningsOf({ fractions, wholes, migs, hamis, claims, down, unhealthy 
   const list: Happening[] = [];
   const nodes = (second: number, taints: readonly RawObject[]) => {
     for (const object of nodesOf(unhealthy, taints))
-      list.push({ second, tell: (world, now) => world.node(object, now) });
+      list.push({ second, report: (world, now) => world.node(object, now) });
   };
   nodes(0, []);
   if (down !== undefined) {
@@ -130,7 +130,7 @@ function happeningsOf({ fractions, wholes, migs, hamis, claims, down, unhealthy 
     const held = { name: `r-${node}-${one.device}`, node };
     list.push({
       second: 0,
-      tell: (world) =>
+      report: (world) =>
         world.pod(reservation(`${node}-g${one.device}`, 'kai-resource-reservation', held)),
     });
   }
@@ -162,7 +162,7 @@ function happeningsOf({ fractions, wholes, migs, hamis, claims, down, unhealthy 
       ),
     );
   }
-  list.push({ second: 0, tell: (world) => world.slice(claimSlice()) });
+  list.push({ second: 0, report: (world) => world.slice(claimSlice()) });
   for (const [index, one] of claims.entries()) {
     const name = `c${index}`;
     const labels = labelsOf(one.tenant);
@@ -170,12 +170,12 @@ function happeningsOf({ fractions, wholes, migs, hamis, claims, down, unhealthy 
     const devices = [result(`s${one.device}`, { pool: 'hami', shareID: name, consumedCapacity })];
     list.push({
       second: one.life.start,
-      tell: (world, now) =>
+      report: (world, now) =>
         world.resourceClaim(resourceClaim({ name, labels, devices, node: 'hami' }), now),
     });
     list.push(...running(one, name, (fixture) => pod({ ...fixture, node: 'hami', labels })), {
       second: one.life.end,
-      tell: (world, now) =>
+      report: (world, now) =>
         world.resourceClaimGone(resourceClaim({ name, labels, devices, node: 'hami' }), now),
     });
   }
@@ -185,7 +185,7 @@ function happeningsOf({ fractions, wholes, migs, hamis, claims, down, unhealthy 
 function claimSlice(): RawObject {
   const capacity = { memory: { value: '80Gi' }, shares: { value: '16' } };
   const devices = Array.from({ length: 4 }, (_, index) => ({
-    ...wholeGpu(index + 4),
+    ...fullGpu(index + 4),
     name: `s${index}`,
     allowMultipleAllocations: true,
     capacity,
@@ -193,7 +193,7 @@ function claimSlice(): RawObject {
   return slice({ pool: 'hami', devices });
 }
 
-/** Sixteenths × seconds while a device's holders come to no more than it; undefined where they do. */
+/** Sixteenths × seconds while the shares of a device fit into it; undefined otherwise. */
 function truthOf(scene: Scenario): bigint | undefined {
   const groups: readonly (readonly [
     uses: readonly Use[],
@@ -250,9 +250,9 @@ test('however GPUs are shared on a node, all of their time is billed, idle, down
       for (let index = 0; index < WINDOWS; index += 1) {
         const end = START + (index + 1) * WINDOW;
         while (happenings[0] !== undefined && at(happenings[0].second) <= end) {
-          const { second, tell: report } = happenings.shift() ?? {
+          const { second, report } = happenings.shift() ?? {
             second: 0,
-            tell: () => undefined,
+            report: () => undefined,
           };
           report(world, Math.max(at(second), START - 1000));
         }
@@ -270,7 +270,7 @@ test('however GPUs are shared on a node, all of their time is billed, idle, down
           for (const part of [row.billed, idle, downtime, system]) {
             expect(part).toBeGreaterThanOrEqual(0n);
           }
-          // Nothing shared makes more GPUs than there are.
+          // Sharing never makes more GPUs than are installed.
           const eight = 8n * UNITS_PER_GPU * BigInt(WINDOW);
           expect(installed === eight || truthOf(scene) === undefined, row.node).toBe(true);
         }

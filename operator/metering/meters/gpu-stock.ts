@@ -7,9 +7,10 @@ import { modelOnNode } from './dra-devices.ts';
 import type { MeterInput } from './meter.ts';
 
 /**
- * Returns the GPUs that a node offers through Dynamic Resource Allocation (docs/explanation/gpus.md#resource-claims), in
- * stretches without holes. The node's state names the models. What claims hold of it is charged by {@link meterClaimedGpus}:
- * claims have times of their own and may be shared by pods, so they are no part of what a pod holds by its requests.
+ * Returns the GPUs that a node offers through Dynamic Resource Allocation
+ * (docs/explanation/gpus.md#resource-claims), in stretches without holes. The node's state names
+ * the models. {@link meterClaimedGpus} charges them: claims have their own times and several pods
+ * may share one, so a pod's requests do not include them.
  */
 export function draGpusOf({ observation, settings, diagnostics }: MeterInput) {
   const catalogue = createDeviceCatalogue(observation.resourceSlices);
@@ -26,8 +27,8 @@ export function draGpusOf({ observation, settings, diagnostics }: MeterInput) {
 }
 
 /**
- * All of a model together; how the silicon is cut plays no part, and candidates that overlap count
- * once. What a driver has tainted is missing, as a GPU is that a plugin calls unhealthy.
+ * Sums GPUs by model, whatever their partitions; devices of one GPU count once. GPUs that a driver
+ * has tainted are missing, like those that a plugin reports as unhealthy.
  */
 function byModel(gpus: readonly PublishedGpu[], node: NodeState | undefined): readonly NodeGpus[] {
   const models = Map.groupBy(gpus, ({ driver, device }) => modelOnNode(node, driver, device));
@@ -40,13 +41,13 @@ function byModel(gpus: readonly PublishedGpu[], node: NodeState | undefined): re
 }
 
 /**
- * The GPUs of a node by model: what its plugins and labels say, with what resource slices offer. A
- * node whose GPUs are served by claims has a count label and nothing allocatable, so that what
- * slices offer is not missing (docs/explanation/nodes.md#downtime).
+ * Returns the GPUs of a node by model: those of plugins and labels, and those that resource slices
+ * offer (docs/explanation/nodes.md#downtime). A node whose GPUs are served by claims has a count
+ * label and nothing allocatable, so GPUs that slices offer are not missing.
  */
 export function nodeGpus(state: NodeState, offered: readonly NodeGpus[]): readonly NodeGpus[] {
   const gpus = withSlices(state, offered);
-  // That GPUs cannot be allocated is its tenant's word.
+  // The tenant's API is not trusted about missing GPUs.
   return state.trust === 'provider' ? gpus.map((one) => ({ ...one, missing: 0n })) : gpus;
 }
 
@@ -61,7 +62,7 @@ function withSlices(state: NodeState, offered: readonly NodeGpus[]): readonly No
   return [...together, ...offered.filter(({ type }) => !plugged.has(type))];
 }
 
-/** The label counts what plugins and slices offer together. */
+/** Joins both. The label counts the GPUs of plugins and slices together. */
 function both(plugged: NodeGpus, sliced: NodeGpus): NodeGpus {
   const usable = plugged.installed - plugged.missing;
   const installed = larger(plugged.installed, usable + sliced.installed);

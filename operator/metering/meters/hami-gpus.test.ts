@@ -93,7 +93,7 @@ describe('GPUs that HAMi shares', () => {
       1,
     ],
     [
-      'G45: an init container holds before the others',
+      'G45: an init container has its share before the others',
       {
         given: `${share('GPU-0', MIB / 2, 0)};${share('GPU-0', QUARTER, 0)};`,
         containers: [quarter],
@@ -128,7 +128,7 @@ describe('GPUs that HAMi shares', () => {
       0.75,
     ],
     [
-      'G46: an annotation that says less than the resources ask for',
+      'G46: an annotation with less than the resources request',
       { given: `${share('GPU-0', 1, 1)};` },
       0.25,
     ],
@@ -142,7 +142,7 @@ describe('GPUs that HAMi shares', () => {
       0.4,
     ],
     [
-      'G46: a whole device that is asked for',
+      'G46: a full device that is requested',
       { given: `${share('GPU-0', 1, 1)};`, containers: [one] },
       1,
     ],
@@ -221,7 +221,7 @@ describe('GPUs that HAMi shares', () => {
 
   test.each<[string, PodFixture['containers'], number]>([
     [
-      'one device counts for what the resources say',
+      'one device counts as the resources request',
       [{ [GIVEN]: 1, 'nvidia.com/gpumem': QUARTER }],
       0.25,
     ],

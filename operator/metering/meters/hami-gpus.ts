@@ -1,6 +1,6 @@
 import { larger } from '../../model/decimal.ts';
 import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
-import { type HeldGpus, UNKNOWN_GPU } from '../timelines/gpu-device.ts';
+import { type AllocatedGpus, UNKNOWN_GPU } from '../timelines/gpu-device.ts';
 import { HAMI_RESOURCE, type HamiDevice } from '../timelines/hami-node.ts';
 import {
   HAMI_CORES,
@@ -12,47 +12,46 @@ import {
 import type { PodState } from '../timelines/pod.ts';
 import type { GpuQuantity } from './meter.ts';
 
-/** The profile of what HAMi gives out. */
+/** The profile of HAMi's shares. */
 const PROFILE = 'hami';
 
 /**
- * What a pod holds of a node's GPUs that HAMi gives out (docs/explanation/gpus.md#hami): of each device the
- * part that it was given, which is what an annotation says. The annotation is believed of devices that
- * the node has, and never below what the pod's resources ask for, which nobody can change.
+ * Returns a pod's part of the GPUs that HAMi allocates (docs/explanation/gpus.md#hami). An
+ * annotation lists its share of each device. It counts only for devices that the node has, and
+ * never less than the pod's resources request, which nobody can change.
  */
 export function hamiGpus(
   { gpuShares, requests }: PodState,
   devices: readonly HamiDevice[],
   quantity: GpuQuantity,
-): readonly HeldGpus[] {
+): readonly AllocatedGpus[] {
   const count = requests.extended.get(HAMI_RESOURCE) ?? 0;
   const { given = [], requested = [requestedInAll(requests.extended)] } = gpuShares?.hami ?? {};
   const byUuid = new Map(devices.map((device) => [device.uuid, device]));
   const namesMemory = requested.some(({ memory, percent }) => (memory ?? percent) !== undefined);
   const shares = sharesOf(given, byUuid, namesMemory);
   const likely = shares.length > 0 ? shares.map(({ device }) => device) : devices;
-  const floor = requestedParts(requested, leastMemory(likely));
+  const floor = requestedUnits(requested, leastMemory(likely));
   const units = shares.reduce((sum, share) => sum + share.units, 0n);
-  const held = Math.max(count, shares.length);
-  if (held === 0) return [];
+  const deviceCount = Math.max(count, shares.length);
+  if (deviceCount === 0) return [];
   const type = likely[0]?.type ?? UNKNOWN_GPU;
   const device = { type, profile: PROFILE, units: UNITS_PER_GPU };
   return [
     {
       device,
-      devices: held,
+      devices: deviceCount,
       units: larger(units, floor),
       coresPct: shares.length > 0 ? coresGiven(shares) : coresRequested(requested),
-      ...(quantity === 'devices' && { asDevices: BigInt(held) * UNITS_PER_GPU }),
-      sharedBy:
-        units >= floor && shares.length > 0 ? asGiven(shares) : 'what its resources ask for',
+      ...(quantity === 'devices' && { asDevices: BigInt(deviceCount) * UNITS_PER_GPU }),
+      sharedBy: units >= floor && shares.length > 0 ? asGiven(shares) : 'requested resources',
     },
   ];
 }
 
 /**
- * What a pod asks for that says no more of it, as one that an earlier release wrote into the journal:
- * of one device so much as all of its resources say, of several the whole devices.
+ * Returns the request of a pod without details, as an earlier release wrote it into the journal.
+ * For one device the pod's resources limit it; several devices count as full ones.
  */
 function requestedInAll(extended: ReadonlyMap<string, number>): HamiQuery {
   const count = extended.get(HAMI_RESOURCE) ?? 0;
@@ -65,27 +64,29 @@ function requestedInAll(extended: ReadonlyMap<string, number>): HamiQuery {
   };
 }
 
-/** What a pod holds of one device. */
-interface DeviceShare {
+/** A pod's share of one device. */
+interface HamiDeviceShare {
   readonly device: HamiDevice;
   readonly units: bigint;
   readonly memory: number;
-  /** Percent; without a limit all of the device's. */
+  /** Percent of cores; without a limit all cores of the device. */
   readonly cores: number;
 }
 
-/** By device: what containers hold together, or an init container before them if that is more. */
+/**
+ * Returns the shares by device: the sum of the containers, or an init container's if that is more.
+ */
 function sharesOf(
   given: readonly HamiShare[],
   devices: ReadonlyMap<string, HamiDevice>,
   namesMemory: boolean,
-): readonly DeviceShare[] {
+): readonly HamiDeviceShare[] {
   return [...Map.groupBy(given, ({ uuid }) => uuid)].flatMap(([uuid, own]) => {
     const device = devices.get(uuid);
     if (device === undefined) return [];
-    const of = (share: HamiShare): DeviceShare => ({
+    const of = (share: HamiShare): HamiDeviceShare => ({
       device,
-      units: partsOf(share, device, namesMemory),
+      units: unitsOf(share, device, namesMemory),
       memory: share.memory,
       cores: share.cores === 0 ? device.cores : share.cores,
     });
@@ -102,11 +103,11 @@ function sharesOf(
   });
 }
 
-function nothing(device: HamiDevice): DeviceShare {
+function nothing(device: HamiDevice): HamiDeviceShare {
   return { device, units: 0n, memory: 0, cores: 0 };
 }
 
-function added(a: DeviceShare, b: DeviceShare): DeviceShare {
+function added(a: HamiDeviceShare, b: HamiDeviceShare): HamiDeviceShare {
   const units = a.units + b.units;
   return {
     device: a.device,
@@ -116,15 +117,15 @@ function added(a: DeviceShare, b: DeviceShare): DeviceShare {
   };
 }
 
-function greater(a: DeviceShare, b: DeviceShare): DeviceShare {
+function greater(a: HamiDeviceShare, b: HamiDeviceShare): HamiDeviceShare {
   return b.units > a.units ? b : a;
 }
 
 /**
- * The part of a device's memory, or of its cores where memory is not limited; nobody else is given a
- * device whose cores are all taken.
+ * Returns the part of a device's memory, or of its cores where memory is not limited. A share of
+ * all cores is the full device: no other pod gets any of it.
  */
-function partsOf(
+function unitsOf(
   { memory, cores }: Pick<HamiShare, 'memory' | 'cores'>,
   device: HamiDevice,
   namesMemory: boolean,
@@ -139,8 +140,11 @@ function ratio(used: number, all: number): bigint {
   return (UNITS_PER_GPU * BigInt(used)) / BigInt(all);
 }
 
-/** What containers ask for together, or one before them if that is more, of devices such as this. */
-function requestedParts(requested: readonly HamiQuery[], device: HamiDevice): bigint {
+/**
+ * Returns what containers request together of devices such as this one, or an init container if
+ * that is more.
+ */
+function requestedUnits(requested: readonly HamiQuery[], device: HamiDevice): bigint {
   let together = 0n;
   let before = 0n;
   for (const query of requested) {
@@ -151,13 +155,13 @@ function requestedParts(requested: readonly HamiQuery[], device: HamiDevice): bi
   return larger(together, before);
 }
 
-/** MiB go before percent, as in HAMi. */
+/** Returns the part that one request asks for. MiB take precedence over percent, as in HAMi. */
 function requestedOf(
   { memory = 0, percent = 0, cores = 0 }: HamiQuery,
   device: HamiDevice,
 ): bigint {
   const mib = memory > 0 ? memory : Math.floor((device.memory * Math.min(percent, 100)) / 100);
-  return partsOf({ memory: mib, cores }, device, memory > 0 || percent > 0);
+  return unitsOf({ memory: mib, cores }, device, memory > 0 || percent > 0);
 }
 
 function leastMemory(devices: readonly HamiDevice[]): HamiDevice {
@@ -165,7 +169,7 @@ function leastMemory(devices: readonly HamiDevice[]): HamiDevice {
   return devices.toSorted((a, b) => a.memory - b.memory)[0] ?? none;
 }
 
-function coresGiven(shares: readonly DeviceShare[]): number {
+function coresGiven(shares: readonly HamiDeviceShare[]): number {
   return shares.reduce((sum, { cores }) => sum + cores, 0);
 }
 
@@ -175,7 +179,7 @@ function coresRequested(requested: readonly HamiQuery[]): number {
 
 const MOST_NAMED = 4;
 
-function asGiven(shares: readonly DeviceShare[]): string {
+function asGiven(shares: readonly HamiDeviceShare[]): string {
   const named = shares
     .slice(0, MOST_NAMED)
     .map(

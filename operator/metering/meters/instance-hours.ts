@@ -14,8 +14,9 @@ interface ReadyTime extends Span<WorkloadState> {
 }
 
 /**
- * One instance per tenant cluster while at least one control plane replica of it is ready, however
- * many workloads and replicas it has (docs/explanation/metering.md#instance-hours). External clusters have none.
+ * Charges one instance per tenant cluster while at least one control plane replica is ready,
+ * whatever the number of workloads and replicas (docs/explanation/metering.md#instance-hours).
+ * External clusters have none.
  */
 export const meterInstanceHours: Meter = function* (input) {
   const { window, meteredFrom, observation } = input;
@@ -81,7 +82,10 @@ function charge(
   }
 }
 
-/** When any control plane workload of the tenant cluster was ready; what overlaps is the earlier one's. */
+/**
+ * Returns when any control plane workload of the tenant cluster was ready; the earlier workload has
+ * the overlap.
+ */
 function readyOf(
   input: MeterInput,
   cluster: TenantCluster,
@@ -109,7 +113,7 @@ function withoutOverlaps(times: readonly ReadyTime[]): readonly ReadyTime[] {
       reached = Math.max(reached, time.to);
       const { workload, state, to, unsureTo: uncertainTo } = time;
       if (from >= to) return [];
-      // Where another was ready before, nothing began.
+      // Its begin is certain where another workload was ready before.
       if (from > time.from) return [{ workload, state, from, to, unsureTo: uncertainTo }];
       return [time];
     });

@@ -50,7 +50,7 @@ test('pods of several Clusters in one namespace are billed to each, and what is 
   expect(cpu(events, { tenant_cluster: 'k3k-k3k-n-b' })).toBe(6);
   expect(cpu(events)).toBe(7);
   expect([...diagnostics.unattributed].map(([key, { reason }]) => [key, reason])).toEqual([
-    ['k3k-n/other', 'no label that tells whose it is, in a namespace of tenant clusters'],
+    ['k3k-n/other', 'no label that names its owner, in a namespace of tenant clusters'],
   ]);
 });
 
@@ -64,7 +64,7 @@ test('a Cluster of mode virtual without agents runs its tenant’s pods for noth
   expect(cpu(world.close(START, START + HOUR).events)).toBe(8);
 });
 
-test('the control plane is billed where METER_CONTROL_PLANE says so', () => {
+test('the control plane is billed where METER_CONTROL_PLANE is set', () => {
   const world = worldOf(found(['a'], true));
   run(world, 'server', { cluster: 'a', role: 'server' }, 8);
   expect(cpu(world.close(START, START + HOUR).events)).toBe(8);
@@ -89,14 +89,14 @@ describe('a tenant cluster of vCluster whose pods carry labels as k3k writes the
     expect(events).toEqual(worldOfOne(synced).events);
   });
 
-  test('is told that they are why it is billed', () => {
+  test('has them as the reason', () => {
     expect(JSON.stringify(worldOfOne(LIKE_K3K).explanations)).toContain(
       '"ownedBy":"the only tenant cluster of its namespace, or its control plane"',
     );
   });
 });
 
-test('the explanation says that labels of its controllers name the Cluster', () => {
+test('the explanation has the labels of its controllers that name the Cluster', () => {
   const world = worldOf(found(['a']));
   run(world, 'p', SYNCED('a'), 1);
   expect(JSON.stringify(world.close(START, START + HOUR).explanations)).toContain(
@@ -126,7 +126,7 @@ test('a Cluster that is found late in a namespace of a tenant is not billed for 
   const world = worldOf(discovered({}));
   run(world, 'p', SYNCED('b'), 6);
   expect(cpu(world.close(START, START + HOUR).events, { tenant_cluster: 'namespaces-x' })).toBe(6);
-  // No round has succeeded for more than a window.
+  // No discovery pass has succeeded for more than a window.
   const late = k3kCluster('k3k-n', 'b', { created: iso(START + 10 * MINUTE) });
   world.clusters(discovered({ objects: { k3k: [late] } }), START + HOUR + 20 * MINUTE);
   const { events } = world.close(START + HOUR, START + 2 * HOUR);

@@ -5,7 +5,7 @@ import { device, slice } from './testing/claims.ts';
 
 const SLICES = 8_000;
 
-test('8,000 resource slices of one node that come one after the other hold up no window', () => {
+test('8,000 resource slices of one node that come one after the other delay no window', () => {
   const world = draWorld({ slices: [] });
   for (let index = 0; index < SLICES; index++) {
     const uuid = `GPU-${index}`;
@@ -33,6 +33,6 @@ test('slices full of devices that come one after the other are left out sooner',
     world.slice(slice({ ...fixture, devices, sliceCount: full }), START + index * 400);
   }
   const { diagnostics } = world.close(START, START + HOUR);
-  // 88 of them are looked at: 88 times 128 devices for each of 176 changes are just below two million.
+  // 88 of them are read: 88 times 128 devices for each of 176 changes are just below two million.
   expect(diagnostics.omittedSlices.get('n1')).toBe(full - 88);
 });

@@ -1,105 +1,115 @@
-/** What a rule family found besides charges, for the window report. */
+/** What the meters report besides charges, for the window report. */
 export interface Diagnostics {
-  /** Objects that cannot be told whose they are, by `namespace/name`. */
+  /** Objects without a known owner, by `namespace/name`. */
   readonly unattributed: Map<string, Unattributed>;
-  /** What pods of control planes used, by `namespace/name`. */
+  /** Usage of control plane pods, by `namespace/name`. */
   readonly controlPlane: Map<string, ControlPlaneUse>;
-  /** `namespace/name` of what virtual machines are made of that are nodes of tenant clusters. */
+  /** `namespace/name` of the objects of virtual machines that are nodes of tenant clusters. */
   readonly machines: Set<string>;
-  /** Where pods had no usage sample although the basis needs one, by tenant cluster id. */
+  /** Pod time without a usage sample although the basis needs one, by tenant cluster id. */
   readonly unsampled: Map<
     string,
     { readonly podMs: number; readonly from: number; readonly to: number }
   >;
   /** Nodes that several tenant clusters have an equal claim to, with the ids of those. */
   readonly contested: Map<string, readonly string[]>;
-  /** GPU time that was charged, by node name and GPU model. */
+  /** Charged GPU time, by node name and GPU model. */
   readonly gpuUses: Map<string, Map<string, GpuUse>>;
-  /** Nodes with more resource slices than are looked at, with how many were left out. */
+  /** Number of resource slices beyond the limit that were left out, by node name. */
   readonly omittedSlices: Map<string, number>;
-  /** Where the GPU time of each node went. */
+  /** The balance of each node's GPU time. */
   readonly gpuBalances: GpuBalance[];
-  /** What of all GPUs each tenant has, and what none has, by tenant and model. */
+  /** Each tenant's share of all GPUs, and the share of none, by tenant and model. */
   readonly gpuShares: Map<string, GpuShare>;
-  /** Of a tenant cluster's own nodes only. */
-  privateNodeReport?: PrivateNodeWord;
+  /** For private nodes only. */
+  privateNodeReport?: PrivateNodeChanges;
 }
 
-/** An object that nobody is billed for: nobody can tell whose it is, or its namespace is excluded. */
+/**
+ * An object that nobody is billed for, because its owner is unknown or its namespace is excluded.
+ */
 export interface Unattributed {
   readonly reason: string;
-  /** GPU time on nodes of this cluster that it held and that nobody is billed for, parts × milliseconds. */
+  /**
+   * Its GPU time on nodes of this cluster that nobody is billed for, {@link UNITS_PER_GPU} ×
+   * milliseconds.
+   */
   gpu: bigint;
 }
 
-/** What a pod of a control plane used. */
+/** The usage of a control plane pod. */
 export interface ControlPlaneUse {
-  /** CPU time that nobody is billed for, nano-cores × milliseconds. */
+  /** CPU time that nobody is billed for, nanocores × milliseconds. */
   cpu: bigint;
-  /** GPU time, which is billed to the tenant; parts × milliseconds. */
+  /** GPU time, which is billed to the tenant; {@link UNITS_PER_GPU} × milliseconds. */
   gpu: bigint;
 }
 
-/** What a tenant cluster said of its own nodes in a window that lowers what they cost. */
-export interface PrivateNodeWord {
-  /** Time of nodes, and of those that were down, milliseconds; with what late facts changed. */
+/** Changes of private nodes in a window, by the tenant's API, that lower their cost. */
+export interface PrivateNodeChanges {
+  /** Time of nodes, and the part in which they were down, milliseconds; including late facts. */
   nodeMs: number;
   downMs: number;
-  /** How often a node that was up went down. */
+  /** How often a node went down. */
   flaps: number;
-  /** Changes of labels after which a node costs less, or may, `g1: capacity type "on-demand" → "spot"`. */
+  /** Label changes that make a node cheaper, or may, `g1: capacity type "on-demand" → "spot"`. */
   readonly relabelled: Set<string>;
 }
 
 /**
- * Where the GPU time of one node and model went in a window, in parts × milliseconds
- * (docs/explanation/gpus.md#the-balance-of-gpus): installed = billed + idle + downtime + system + unaccounted.
+ * The balance of one node's GPU time of one model in a window, {@link UNITS_PER_GPU} × milliseconds
+ * (docs/explanation/gpus.md#the-balance-of-gpus): installed = billed + idle + downtime + system +
+ * unaccounted.
  */
 export interface GpuBalance {
   readonly node: string;
   readonly type: string;
-  /** What stands in the node, and what more than that was in use: labels may lag behind. */
+  /** The installed GPUs, or what was in use if that is more: labels may lag behind. */
   readonly installed: bigint;
-  /** Charged as GPU hours: to the tenant of the whole node, or to those whose pods hold it. */
+  /** Charged as GPU hours: to the tenant of the complete node, or to those whose pods use them. */
   readonly billed: bigint;
   readonly idle: bigint;
   readonly downtime: bigint;
-  /** Held by what is nobody's: the operator's own pods, control planes, excluded tenant clusters, and what is unattributed. */
+  /**
+   * Used by pods that no tenant is billed for: the platform's own, control planes, excluded tenant
+   * clusters, unattributed ones.
+   */
   readonly system: bigint;
-  /** Charged to another tenant on a node that is billed whole; not part of the sum. */
+  /** Charged to another tenant on a node that is billed as a whole; not part of the sum. */
   readonly overlap: bigint;
-  /** Charged or credited for closed windows; not part of the sum. */
+  /** Charged or reversed for closed windows; not part of the sum. */
   readonly carried: bigint;
-  /** What the charges and the holds disagree by; always zero. */
+  /** The difference between charges and allocations; always zero. */
   readonly unaccounted: bigint;
 }
 
 /**
- * What a tenant had of one model in a window, in parts × milliseconds (docs/explanation/gpus.md#delivered-healthy-reserved-in-use).
- * Of all tenants and of none together, `delivered` is what is installed.
+ * A tenant's share of one model in a window, {@link UNITS_PER_GPU} × milliseconds
+ * (docs/explanation/gpus.md#delivered-healthy-reserved-in-use). `delivered` of all rows sums to
+ * what is installed.
  */
 export interface GpuShare {
-  /** Undefined for what no tenant has. */
+  /** Undefined for the share of no tenant. */
   readonly tenant: string | undefined;
   readonly type: string;
   readonly delivered: bigint;
-  /** Of it, what is not down. */
+  /** The part of `delivered` that is not down. */
   readonly healthy: bigint;
-  /** Of what is delivered, what nobody else can have. */
+  /** The part of `delivered` that nobody else can use. */
   readonly reserved: bigint;
-  /** Of what is healthy, what the tenant's own pods hold. */
+  /** The part of `healthy` that the tenant's own pods use. */
   readonly inUse: bigint;
 }
 
-/** GPU time on one node and of one model that was charged in a window, parts × milliseconds. */
+/** Charged GPU time on one node of one model in a window, {@link UNITS_PER_GPU} × milliseconds. */
 export interface GpuUse {
   /** As GPU hours. */
   billed: bigint;
   /** As downtime. */
   downtime: bigint;
-  /** To another tenant than the one that is billed the whole node. */
+  /** To another tenant than the one that is billed the complete node. */
   overlap: bigint;
-  /** Of closed windows, charged or credited late; in none of the others. */
+  /** Charged or reversed late for closed windows; in none of the other amounts. */
   carried: bigint;
 }
 
@@ -117,7 +127,7 @@ export function createDiagnostics(): Diagnostics {
   };
 }
 
-/** Lists an object as unattributed; the first reason of a window holds. */
+/** Lists an object as unattributed; the first reason in a window counts. */
 export function noteUnattributed(
   { unattributed }: Pick<Diagnostics, 'unattributed'>,
   { namespace, name }: { readonly namespace: string; readonly name: string },
@@ -131,7 +141,7 @@ export function noteUnattributed(
   return noted;
 }
 
-/** Adds to what a pod of a control plane used. */
+/** Adds to the usage of a control plane pod. */
 export function noteControlPlane(
   { controlPlane }: Pick<Diagnostics, 'controlPlane'>,
   { namespace, name }: { readonly namespace: string; readonly name: string },
@@ -142,7 +152,7 @@ export function noteControlPlane(
   controlPlane.set(key, { cpu: known.cpu + cpu, gpu: known.gpu + gpu });
 }
 
-/** Notes what was charged, for the window report's balance. */
+/** Notes charged GPU time, for the balance in the window report. */
 export function noteGpuUse(
   diagnostics: Diagnostics,
   noted: {

@@ -21,7 +21,7 @@ function world(place: MeterPlace): Observation {
   return made.observation;
 }
 
-/** The kinds of objects that are looked at while `measure` runs. */
+/** The kinds of objects that are read while `measure` runs. */
 function readBy(
   observation: Observation,
   measure: (seen: Observation) => Generator<void, void>,

@@ -9,7 +9,7 @@ import { cpu, createWorld, HOUR, START, total, type World } from './testing/worl
 
 const MACHINES = { annotations: { 'meterfeed.io/machines': 'true' } };
 
-/** The namespace of a provider of nodes, in which a tenant cluster is too. */
+/** A namespace of a provider of nodes, with a tenant cluster in it. */
 function found(options: object = {}): readonly TenantCluster[] {
   const environment = { CPU_MEMORY_BASIS: 'requests' };
   const namespaces = [namespaceObject('tenant-a', options)];
@@ -21,7 +21,7 @@ function ownedBy(apiVersion: string, kind: string): RawObject {
   return { ownerReferences: [owner] };
 }
 
-/** The pod of a machine as KubeVirt makes it. */
+/** The pod of a machine as KubeVirt creates it. */
 function launcher(labels: Readonly<Record<string, string>> = {}): RawObject {
   return pod({
     name: 'virt-launcher-a-x49gd-wltw8',
@@ -65,7 +65,7 @@ describe('a virtual machine that is a node is billed as that, and not again wher
     expect(total(events, 'tenant_storage_gb_hours')).toBe(100);
   });
 
-  test('C32: from when the Namespace says so', () => {
+  test('C32: from when the Namespace has the label', () => {
     const world = worldOf(found(), launcher());
     world.clusters(found(MACHINES), START + HOUR / 4);
     expect(cpu(world.close(START, START + HOUR).events)).toBe(1);
@@ -73,7 +73,7 @@ describe('a virtual machine that is a node is billed as that, and not again wher
 });
 
 describe('a tenant does not get free machines of its own', () => {
-  test('C33: where nobody says that machines are nodes', () => {
+  test('C33: where machines are not marked as nodes', () => {
     const { events, diagnostics } = worldOf(found(), launcher()).close(START, START + HOUR);
     expect([cpu(events), total(events, 'tenant_gpu_hours')]).toEqual([4, 1]);
     expect([...diagnostics.machines]).toEqual([]);

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { tenancyOf } from '../timelines/own-cluster.ts';
+import { tenancyOf } from '../timelines/inside-tenant.ts';
 import { createOwners, nodesByName } from './node-owners.ts';
 import { gpuNode, N1 } from './testing/gpu-nodes.ts';
-import { closed, own, MANAGED_BY, sums } from './testing/node-hours.ts';
+import { closed, dedicatedTo, MANAGED_BY, sums } from './testing/node-hours.ts';
 import { cluster, iso } from './testing/objects.ts';
 import { createWorld, HOUR, START, type World } from './testing/world.ts';
 
@@ -16,7 +16,7 @@ const settings = {
 };
 const spot = { 'karpenter.sh/capacity-type': 'spot' };
 
-/** What node `n1` was in minutes of the hour: from, to, how it is bought and whether it was down. */
+/** States of node `n1` in the hour: from, to in minutes, capacity type, and whether it was down. */
 function lookedUp({ observation }: World, [from, to] = [0, 60], asBilled = false) {
   const lookup = nodesByName({ observation, settings });
   return lookup('n1', START + from * MINUTE, START + to * MINUTE, asBilled).map((stretch) => [
@@ -129,7 +129,7 @@ test('a node is billed to a tenant cluster because of what follows no prefix, or
   const tenants = cluster('x', {}, { namespace: 'tenant-x', source: 'namespaces' });
   for (const value of ['x', 'tenant', 'external']) {
     const { events, diagnostics } = closed({
-      nodes: [own(N1, MANAGED_BY, value)],
+      nodes: [dedicatedTo(N1, MANAGED_BY, value)],
       clusters: [plain, external, tenants],
     });
     expect(sums(events)).toStrictEqual([0, 0, 0, 0, 0]);

@@ -3,12 +3,12 @@ import type { DedicatedLabels, NodeState } from '../timelines/node-state.ts';
 import { type Span, splitAtEdges } from '../timelines/timeline.ts';
 import type { MeterInput } from './meter.ts';
 
-/** To whom a node was dedicated during `[from, to)`. */
+/** The tenant cluster that a node was dedicated to during `[from, to)`. */
 export interface OwnedStretch {
   readonly from: number;
   readonly to: number;
   readonly owner: TenantCluster | undefined;
-  /** Tenant clusters with an equal claim to it; billed to none of them as dedicated. */
+  /** Tenant clusters with an equal claim to it; none of them is billed for it as dedicated. */
   readonly rivals: readonly TenantCluster[];
 }
 
@@ -18,10 +18,10 @@ export type Owners = (state: NodeState, from: number, to: number) => readonly Ow
 const NAMESPACE_PREFIXES = ['tenant-', 'vcluster-', 'vc-'];
 
 /**
- * How strongly a node's labels name a tenant cluster: VCLUSTER_NODE_LABEL beats the cluster's name,
- * which beats the exact namespace, which beats the namespace without its prefix
- * (docs/explanation/nodes.md#whole-nodes); 0 when they do not. External tenant clusters have no nodes on this
- * cluster.
+ * Returns how strongly a node's labels name a tenant cluster, 0 when they do not
+ * (docs/explanation/nodes.md#whole-nodes). VCLUSTER_NODE_LABEL beats the cluster's name, which
+ * beats the exact namespace, which beats the namespace without its prefix. External tenant clusters
+ * have no nodes on this cluster.
  */
 function dedicationRank(
   labels: DedicatedLabels,
@@ -32,7 +32,7 @@ function dedicationRank(
   if (source === 'external') return 0;
   const configured = dedicatedNodeLabel?.split('=')[1]?.replace('%s', () => name);
   if (labels.configured !== undefined && labels.configured === configured) return 4;
-  // The other labels are those that name a tenant cluster of vCluster.
+  // Only tenant clusters of vCluster use the other labels.
   if (source !== 'workload') return 0;
   const named = (value: string): boolean => labels.namespaceOrName.includes(value);
   if (named(name)) return 3;
@@ -46,7 +46,7 @@ interface Claim {
   readonly rank: number;
 }
 
-/** Tells to whom a node in a state was billed whole, stretch by stretch, without holes. */
+/** Returns who is billed the complete node for a node's state, in stretches without holes. */
 export function createOwners(
   input: Pick<MeterInput, 'observation' | 'settings' | 'privateNodes'>,
 ): Owners {
@@ -84,7 +84,7 @@ function dedicatedOwners({
   };
 }
 
-/** One node, one tenant: only equal rank is a conflict. */
+/** Returns the strongest claim; only equal ranks are a conflict. */
 function strongest(claims: readonly Claim[]): Pick<OwnedStretch, 'owner' | 'rivals'> {
   const best = Math.max(0, ...claims.map(({ rank }) => rank));
   const first = claims.filter(({ rank }) => rank === best).map(({ span }) => span.state);
@@ -92,10 +92,9 @@ function strongest(claims: readonly Claim[]): Pick<OwnedStretch, 'owner' | 'riva
 }
 
 /**
- * Nodes of a tenant cluster's own are billed whole to it while PRIVATE_NODE_BILLING is `node`; under
- * `usage` what runs on them is billed instead
- * (docs/explanation/nodes.md#private-nodes). A node that belongs to the host cluster
- * is nobody's here, whatever the tenant's API says.
+ * Owners of private nodes (docs/explanation/nodes.md#private-nodes). The tenant cluster is billed
+ * for complete nodes while PRIVATE_NODE_BILLING is `node`; under `usage` it is billed for what runs
+ * on them. A node of the host cluster has no owner here, whatever the tenant's API reports.
  */
 function privateNodeOwners({ observation }: Pick<MeterInput, 'observation'>): Owners {
   return (state, from, to) => {
@@ -119,14 +118,14 @@ function unowned(from: number, to: number): OwnedStretch {
   return { from, to, owner: undefined, rivals: [] };
 }
 
-/** What a node was during `[from, to)`, and whose; no state when no node of that name was ever seen. */
+/** The state and owner of a node during `[from, to)`; no state for an unknown node. */
 export interface NodeStretch extends OwnedStretch {
   readonly state: NodeState | undefined;
 }
 
 /**
- * Looks up what the node of a name was, stretch by stretch, without holes. `asBilled` asks for what
- * closed windows went by, before late facts.
+ * Looks up a node by name, in stretches without holes. `asBilled` selects what closed windows used,
+ * before late facts.
  */
 export type NodeLookup = (
   name: string,
@@ -135,12 +134,12 @@ export type NodeLookup = (
   asBilled?: boolean,
 ) => readonly NodeStretch[];
 
-/** What nodes of a name were, one node after the other. */
+/** Spans of all nodes of a name, in order of time. */
 type SpansByName = ReadonlyMap<string, readonly Span<NodeState>[]>;
 
 /**
- * Nodes by name. A pod may be known a moment before its node, and outlive it by a moment: the first
- * state of a node reaches back, and each later one reaches on until the next.
+ * Creates the look-up of nodes by name. A pod may be known a moment before its node, and outlive it
+ * by a moment. So the first state of a node extends back, and each later one extends to the next.
  */
 export function nodesByName(
   input: Pick<MeterInput, 'observation' | 'settings' | 'privateNodes'>,
@@ -152,7 +151,7 @@ export function nodesByName(
   return (name, from, to, asBilled = false) => {
     const spans = (asBilled ? billed : known).get(name) ?? [];
     const [first] = spans;
-    // Most pods are on a node of one state: this is asked once for each of them.
+    // Fast path: this runs once for each pod, and most pods are on a node of one state.
     if (first !== undefined && spans.length === 1) {
       return owners(first.state, from, to).map((owned) => ({ ...owned, state: first.state }));
     }
@@ -163,7 +162,7 @@ export function nodesByName(
   };
 }
 
-/** As late facts say, or as closed windows went by; the lists of spans are those of the moment. */
+/** Reads current or billed spans once; later changes are not included. */
 function spansByName(
   nodes: Pick<MeterInput['observation']['nodes'], 'inNamespace'>,
   asBilled: boolean,
@@ -172,7 +171,7 @@ function spansByName(
   for (const timeline of nodes.inNamespace('')) {
     const spans = asBilled ? (timeline.billed ?? timeline.spans) : timeline.spans;
     const before = byName.get(timeline.name);
-    // Nearly every name had one node only, whose spans are in order.
+    // Nearly every name has one node only, whose spans are in order.
     const all = before === undefined ? spans : [...before, ...spans].toSorted(byStart);
     byName.set(timeline.name, all);
   }

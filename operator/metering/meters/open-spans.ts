@@ -1,11 +1,11 @@
 import type { Evidence } from './tally.ts';
 
-/** How many are looked at before all are sorted by their objects. */
-const LOOKED_AT = 8;
+/** Limit of the linear search, before spans are indexed by object. */
+const SEARCHED = 8;
 
 /**
- * The spans of one charge that go on after its last window. They are many, so they are kept in lists of
- * one length, and what was measured first stands for what is measured since.
+ * The spans of one charge that last beyond its last window. They are many, so they are stored in
+ * lists of equal length. The evidence of the first window stands for later ones.
  */
 export class OpenSpans {
   /** End of that window, milliseconds since the epoch. */
@@ -22,14 +22,14 @@ export class OpenSpans {
     return this.#numbers.length === 0;
   }
 
-  /** An object that goes on unchanged; `rate` in nano-units, undefined where it was not the same all the time. */
+  /** Adds an unchanged object; `rate` is in nano-units, undefined where it varied. */
   add(number: number, evidence: Evidence, rate: bigint | undefined): void {
     this.#numbers.push(number);
     this.#evidence.push(evidence);
     this.#rates.push(rate);
   }
 
-  /** Adds one that goes on of those before, as it is there. */
+  /** Copies a lasting span from the previous window. */
   addFrom(before: OpenSpans, index: number): void {
     const evidence = before.#evidence[index];
     if (evidence !== undefined) this.add(before.numberAt(index), evidence, before.rateAt(index));
@@ -43,7 +43,7 @@ export class OpenSpans {
     return this.#rates[index];
   }
 
-  /** To be called when all are added: gives back the room that lists take to grow. */
+  /** Call it after the last addition: it frees the spare memory of growing lists. */
   complete(): this {
     this.#numbers = this.#numbers.slice();
     this.#evidence = this.#evidence.slice();
@@ -51,18 +51,18 @@ export class OpenSpans {
     return this;
   }
 
-  /** Finds which of them go on, each once, in a window that starts then. */
+  /** Matches spans with the evidence of a window that starts at `start`, each span once. */
   matching(start: number) {
     const taken = new Uint8Array(this.#numbers.length);
-    /** Objects nearly always come in the same order as in the window before. */
+    /** Objects nearly always come in the order of the previous window. */
     let next = 0;
     let byUid: Map<string, number[]> | undefined;
 
     const indexOf = (evidence: Evidence): number | undefined => {
       const expected = this.#evidence[next];
       if (expected !== undefined && taken[next] === 0 && isSame(expected, evidence)) return next;
-      // Of those that ended in the window before, or changed in this one, there are few in a row.
-      for (let index = next + 1; index <= next + LOOKED_AT; index += 1) {
+      // Few spans in a row have ended in the previous window or changed in this one.
+      for (let index = next + 1; index <= next + SEARCHED; index += 1) {
         if (taken[index] === 0 && isSame(this.#evidence[index], evidence)) return index;
       }
       byUid ??= this.#indicesByUid();
@@ -72,7 +72,7 @@ export class OpenSpans {
     };
 
     return {
-      /** The place of the span that goes on with this; undefined where it is new. */
+      /** Returns the index of the span that this evidence continues; undefined where it is new. */
       take: (evidence: Evidence): number | undefined => {
         if (start !== this.reached) return undefined;
         const index = indexOf(evidence);
@@ -81,7 +81,7 @@ export class OpenSpans {
         next = index + 1;
         return index;
       },
-      /** The numbers of those that nothing went on with. */
+      /** Returns the numbers of the spans that no evidence continued. */
       left: (): readonly number[] => this.#numbers.filter((_, index) => taken[index] === 0),
     };
   }
@@ -97,7 +97,7 @@ export class OpenSpans {
   }
 }
 
-/** Whether both say the same of the same object. */
+/** Whether both describe the same object in the same state. */
 function isSame(a: Evidence | undefined, b: Evidence): boolean {
   return (
     a !== undefined &&

@@ -1,10 +1,10 @@
 import { UNKNOWN_GPU } from '../timelines/gpu-device.ts';
 import type { NodeState } from '../timelines/node-state.ts';
 import type { Span } from '../timelines/timeline.ts';
-import type { PrivateNodeWord } from './meter-reports.ts';
+import type { PrivateNodeChanges } from './meter-reports.ts';
 import type { Meter } from './meter.ts';
 
-/** Of capacity types: what costs less than what. */
+/** Ranks capacity types by price; higher costs more. */
 const PRICES: Readonly<Record<NodeState['capacityType'], number>> = {
   'on-demand': 2,
   reserved: 1,
@@ -12,14 +12,14 @@ const PRICES: Readonly<Record<NodeState['capacityType'], number>> = {
   preemptible: 0,
 };
 
-/** As many are kept of a window. */
+/** Limit of listed changes in a window. */
 const MOST_RELABELLED = 100;
 
 /**
- * Notes what a tenant's word does to the price of its own nodes, where it is believed
- * (docs/explanation/nodes.md#whom-to-trust-about-nodes): it bears on no charge, and is there to be looked at.
+ * Reports how a trusted tenant's API changes the price of private nodes
+ * (docs/explanation/nodes.md#whom-to-trust-about-nodes). It affects no charge and is only shown.
  */
-export const notePrivateNodeWord: Meter = function* ({
+export const reportPrivateNodes: Meter = function* ({
   window,
   meteredFrom,
   observation,
@@ -27,23 +27,23 @@ export const notePrivateNodeWord: Meter = function* ({
   privateNodes,
 }) {
   if (privateNodes !== true) return;
-  const word: PrivateNodeWord = { nodeMs: 0, downMs: 0, flaps: 0, relabelled: new Set() };
+  const changes: PrivateNodeChanges = { nodeMs: 0, downMs: 0, flaps: 0, relabelled: new Set() };
   for (const { name, spans } of observation.nodes.inNamespace('')) {
-    add(word, name, spans, window.start, window.end, 1);
+    add(changes, name, spans, window.start, window.end, 1);
     yield;
   }
   if (meteredFrom < window.start) {
     for (const { name, spans, billed = spans } of observation.nodes.late()) {
-      add(word, name, billed, meteredFrom, window.start, -1);
-      add(word, name, spans, meteredFrom, window.start, 1);
+      add(changes, name, billed, meteredFrom, window.start, -1);
+      add(changes, name, spans, meteredFrom, window.start, 1);
       yield;
     }
   }
-  diagnostics.privateNodeReport = word;
+  diagnostics.privateNodeReport = changes;
 };
 
 function add(
-  word: PrivateNodeWord,
+  changes: PrivateNodeChanges,
   node: string,
   spans: readonly Span<NodeState>[],
   from: number,
@@ -53,13 +53,13 @@ function add(
   for (const [index, { state, ...span }] of spans.entries()) {
     const ms = Math.min(to, span.to) - Math.max(from, span.from);
     if (ms <= 0 || !isTrusted(state)) continue;
-    word.nodeMs += weight * ms;
-    if (state.down) word.downMs += weight * ms;
+    changes.nodeMs += weight * ms;
+    if (state.down) changes.downMs += weight * ms;
     const before = spans[index - 1];
     if (before?.to !== span.from || span.from < from || !isTrusted(before.state)) continue;
-    if (state.down && !before.state.down) word.flaps += weight;
+    if (state.down && !before.state.down) changes.flaps += weight;
     for (const change of weight > 0 ? cheaper(before.state, state) : []) {
-      if (word.relabelled.size < MOST_RELABELLED) word.relabelled.add(`${node}: ${change}`);
+      if (changes.relabelled.size < MOST_RELABELLED) changes.relabelled.add(`${node}: ${change}`);
     }
   }
 }
@@ -68,7 +68,10 @@ function isTrusted({ trust, foreign }: NodeState): boolean {
   return trust === undefined && foreign !== true;
 }
 
-/** What of a node was made cheaper, or other than it was; that something is named at last is no change. */
+/**
+ * Returns the fields of a node that became cheaper or different; a name where there was none is no
+ * change.
+ */
 function cheaper(before: NodeState, after: NodeState): readonly string[] {
   const changes: (readonly [what: string, from: string | undefined, to: string | undefined])[] = [
     ['GPU model', modelOf(before), modelOf(after)],
@@ -83,7 +86,7 @@ function cheaper(before: NodeState, after: NodeState): readonly string[] {
     .map(([what, from, to]) => `${what} "${from ?? ''}" → "${to ?? ''}"`);
 }
 
-/** The model that labels name; an instance type is none. */
+/** The GPU model in labels; an instance type is no model. */
 function modelOf({ gpuType, instanceType }: NodeState): string | undefined {
   return gpuType === UNKNOWN_GPU || gpuType === instanceType ? undefined : gpuType;
 }

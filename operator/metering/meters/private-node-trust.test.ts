@@ -1,24 +1,26 @@
 import { describe, expect, test } from 'vitest';
-import { PRIVATE_NODE_LABELS, type ProviderWord } from '../timelines/provided-node.ts';
+import { PRIVATE_NODE_LABELS, type ProviderStatement } from '../timelines/provided-node.ts';
 import { gpuNode, H100, N1, N2, type NodeFixture, variant } from './testing/gpu-nodes.ts';
 import { GPU, hourOf, METRICS, only, sums, COMPLETE } from './testing/node-hours.ts';
 import { claim, cluster, iso, service } from './testing/objects.ts';
 import { createWorld, HOUR, START, total, type World } from './testing/world.ts';
 
 const inside = 'tenant-tenant-a-a';
-const NOTHING: ProviderWord = { labels: {} };
+const NOTHING: ProviderStatement = { labels: {} };
 const tainted = variant(N1, { taints: [{ key: 'node.kubernetes.io/unreachable' }] });
 const MINUTE = 60_000;
 
-/** The node in these versions, each from its minute of the hour on; the first was there long before. */
+/**
+ * The node in these versions, each from its minute of the hour on; the first existed long before.
+ */
 function billed(versions: readonly (readonly [minute: number, node: NodeFixture])[]) {
   const world = worldOf(() => NOTHING);
   for (const [minute, version] of versions) world.node(gpuNode(version), START + minute * MINUTE);
   return world.close(START, START + HOUR).events;
 }
 
-function worldOf(providerWord: () => ProviderWord | undefined): World {
-  const world = createWorld({ inside, providerWord });
+function worldOf(providerStatement: () => ProviderStatement | undefined): World {
+  const world = createWorld({ inside, providerStatement });
   world.clusters([cluster('a', { ownNodeTrust: 'provider' })]);
   return world;
 }
@@ -26,7 +28,7 @@ function worldOf(providerWord: () => ProviderWord | undefined): World {
 const gpuTypes = (events: ReturnType<typeof billed>) =>
   events.flatMap(({ dimensions }) => dimensions?.['gpu_type'] ?? []);
 
-describe('what only a tenant says is marked as unverified', () => {
+describe('what only a tenant’s API reports is marked as unverified', () => {
   test('on everything that its own API shows, and on nothing of this cluster', () => {
     const build = (where: { readonly inside?: string }) => {
       const world = createWorld(where);
@@ -44,24 +46,24 @@ describe('what only a tenant says is marked as unverified', () => {
     expect(host.filter(({ properties }) => 'unverified' in (properties ?? {}))).toEqual([]);
   });
 
-  test('under the tenant’s own word a taint is downtime as before (P11), and marked', () => {
+  test('where the tenant’s API is trusted a taint is downtime (P11), and marked', () => {
     const events = hourOf({ nodes: [tainted], inside });
     expect(sums(events)).toEqual([0, 0, 8, 0, 0]);
     expect(only(events, 'down').properties?.['unverified']).toBe(true);
   });
 
-  test('what the provider’s record says is not marked', () => {
+  test('what the provider’s record confirms is not marked', () => {
     const events = hourOf({
       nodes: [N1],
       inside,
-      providerWord: () => ({ ...NOTHING, source: 'Machine fleet/n1' }),
+      providerStatement: () => ({ ...NOTHING, source: 'Machine fleet/n1' }),
     });
     expect(sums(events)).toEqual(COMPLETE);
     expect(events.filter(({ properties }) => 'unverified' in (properties ?? {}))).toEqual([]);
   });
 });
 
-describe('a tenant whose word does not count pays for its machines', () => {
+describe('a tenant whose API is not trusted pays for its machines', () => {
   test('although it taints them', () => {
     expect(
       sums(
@@ -89,7 +91,7 @@ describe('a tenant whose word does not count pays for its machines', () => {
     expect(new Set(gpuTypes(events))).toEqual(new Set([H100]));
   });
 
-  test('at the price on demand, whatever label says that they are spot', () => {
+  test('at the price on demand, whatever their labels', () => {
     const spot = variant(N1, { labels: { 'karpenter.sh/capacity-type': 'spot' } });
     expect(sums(billed([[-60, spot]]), { capacity_type: 'on-demand' })).toEqual([
       1, 8, 0, 192, 2048,
@@ -125,8 +127,8 @@ describe('a tenant whose word does not count pays for its machines', () => {
   });
 });
 
-describe('an honest node of a tenant whose word does not count', () => {
-  test('is read anew while it has just joined and its labels are on their way', () => {
+describe('an honest node of a tenant whose API is not trusted', () => {
+  test('is read again while it has just joined and its labels are on their way', () => {
     const created = { creationTimestamp: iso(START) };
     const bare = variant(N2, {
       labels: {
@@ -144,7 +146,7 @@ describe('an honest node of a tenant whose word does not count', () => {
     world.node(at(bare), START);
     world.node(at(N2), START + MINUTE);
     const { events } = world.close(START, START + HOUR);
-    // Sixteen devices that nobody said were shared count as whole ones for that minute.
+    // Sixteen devices without a sharing label count as full ones for that minute.
     expect(total(events, METRICS.gpu)).toBeCloseTo(16 / 60 + (4 * 59) / 60, 8);
   });
 
@@ -161,7 +163,7 @@ describe('an honest node of a tenant whose word does not count', () => {
   });
 });
 
-describe('where a tenant’s word counts, what lowers the price of its nodes is there to be looked at', () => {
+describe('where a tenant’s API is trusted, what lowers the price of its nodes is reported', () => {
   const trusting = () => {
     const world = createWorld({ inside });
     world.clusters([cluster('a')]);
@@ -206,7 +208,7 @@ describe('where a tenant’s word counts, what lowers the price of its nodes is 
     expect(diagnostics.privateNodeReport?.relabelled.size).toBe(100);
   });
 
-  test('and that it was down in closed windows, as told late', () => {
+  test('and that it was down in closed windows, as reported late', () => {
     const world = trusting();
     world.node(gpuNode(N1), START - HOUR);
     world.close(START, START + HOUR);
@@ -222,7 +224,7 @@ describe('where a tenant’s word counts, what lowers the price of its nodes is 
     });
   });
 
-  test('and nothing of it where the word does not count, or on this cluster', () => {
+  test('and none of it where the API is not trusted, or on this cluster', () => {
     const provided = worldOf(() => NOTHING);
     provided.node(gpuNode(tainted), START - HOUR);
     expect(provided.close(START, START + HOUR).diagnostics.privateNodeReport).toMatchObject({
@@ -234,17 +236,17 @@ describe('where a tenant’s word counts, what lowers the price of its nodes is 
   });
 });
 
-describe('what the provider says', () => {
-  const stated = (labels: Readonly<Record<string, string>>): ProviderWord => ({
+describe('the provider’s statement', () => {
+  const stated = (labels: Readonly<Record<string, string>>): ProviderStatement => ({
     labels,
     source: PRIVATE_NODE_LABELS,
   });
 
-  test('holds over what the node says, from its change to the moment when it is given back', () => {
-    let word: ProviderWord = NOTHING;
+  test('overrides the node, from its change until it is withdrawn', () => {
+    let word: ProviderStatement = NOTHING;
     const world = worldOf(() => word);
     world.node(gpuNode(N1), START - HOUR);
-    const change = (next: ProviderWord, minute: number): void => {
+    const change = (next: ProviderStatement, minute: number): void => {
       word = next;
       world.observation.nodes.refresh(START + minute * MINUTE);
     };
@@ -268,7 +270,7 @@ describe('what the provider says', () => {
       extended: new Map([[GPU, { capacity: 1, allocatable: 1 }]]),
       down: false,
     };
-    let word: ProviderWord = {
+    let word: ProviderStatement = {
       labels: {
         'karpenter.sh/capacity-type': 'spot',
         'node.kubernetes.io/instance-type': 'p5.4xlarge',
@@ -288,8 +290,8 @@ describe('what the provider says', () => {
     });
   });
 
-  test('a machine stays what its record said when the record is gone', () => {
-    let word: ProviderWord = {
+  test('a machine keeps the values of its record when the record is gone', () => {
+    let word: ProviderStatement = {
       labels: { 'karpenter.sh/capacity-type': 'spot' },
       source: 'NodeClaim x',
     };

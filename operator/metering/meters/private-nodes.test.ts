@@ -19,7 +19,7 @@ const inside = 'tenant-tenant-a-a';
 const usage = cluster('a', { privateNodeBilling: 'usage' });
 const unreachable = [{ key: 'node.kubernetes.io/unreachable', effect: 'NoSchedule' }];
 
-describe('nodes of a tenant cluster’s own, billed whole', () => {
+describe('private nodes, billed as a whole', () => {
   test('P01: each node with its GPUs, CPU and memory, as private_node', () => {
     const events = hourOf({ nodes: [N1, N7], inside });
     const mode = { billing_mode: 'private_node' };
@@ -45,7 +45,7 @@ describe('nodes of a tenant cluster’s own, billed whole', () => {
     expect(sums(events)).toEqual([0, 0, 8, 0, 0]);
   });
 
-  test('P12: GPUs that cannot be allocated are downtime, the rest is billed', () => {
+  test('P12: GPUs that cannot be allocated are downtime, the others are billed', () => {
     const events = hourOf({ nodes: [variant(N1, { allocatable: { [GPU]: '0' } })], inside });
     expect(sums(events)).toEqual([1, 0, 8, 192, 2048]);
     expect(only(events, 'down').properties?.['reason']).toBe('GPUs installed but not allocatable');
@@ -102,7 +102,7 @@ describe('nodes of a tenant cluster’s own, billed by usage', () => {
     expect(total(billed(pods, [N1], excluding).events, METRICS.cpu)).toBe(2);
   });
 
-  test('GPUs in an excluded namespace are free, and nobody is told', () => {
+  test('GPUs in an excluded namespace are free, and not reported', () => {
     const pods = [
       { name: 'p', namespace: 'ml', node: 'n1', containers: [{ [GPU]: 2 }] },
       { name: 'd', namespace: 'kube-system', node: 'n1', containers: [{ [GPU]: 4 }] },
@@ -113,7 +113,7 @@ describe('nodes of a tenant cluster’s own, billed by usage', () => {
     expect([name, gpusOf(gpu) / HOUR]).toEqual(['kube-system/d', 4]);
     expect(reason).toContain('TENANT_EXCLUDE_NAMESPACES');
     expect(diagnostics.unattributed.size).toBe(1);
-    // What runs on a node that is billed whole is paid for with it.
+    // Pods on a node that is billed as a whole are paid for with it.
     const complete = closed({ nodes: [N1], pods, inside });
     expect(complete.diagnostics.unattributed.size).toBe(0);
   });
@@ -143,7 +143,7 @@ describe('nodes of a tenant cluster’s own, billed by usage', () => {
     });
   });
 
-  test('what nobody holds is idle, what excluded namespaces hold is the system’s, and nothing is unaccounted', () => {
+  test('unallocated GPUs are idle, those of excluded namespaces the system’s, and nothing is unaccounted', () => {
     const { diagnostics } = billed([
       { name: 'p', namespace: 'ml', node: 'n1', containers: [{ [GPU]: 2 }] },
       { name: 'd', namespace: 'kube-system', node: 'n1', containers: [{ [GPU]: 1 }] },
@@ -159,13 +159,13 @@ describe('nodes of a tenant cluster’s own, billed by usage', () => {
     expect(sums(billed(pods, [variant(N1, { labels })]).events)).toEqual([0, 2, 0, 0, 0]);
   });
 
-  test('accident 32: labels by which the host tells objects apart mean nothing inside', () => {
+  test('accident 32: labels that identify owners on the host mean nothing inside', () => {
     const labels = { app: 'vcluster', 'vcluster.loft.sh/managed-by': 'somebody-else' };
     const pods = [{ name: 'p', namespace: 'ml', labels, node: 'n1', containers: [{ [GPU]: 2 }] }];
     expect(sums(billed(pods).events)).toEqual([0, 2, 0, 0, 0]);
   });
 
-  test('a change of PRIVATE_NODE_BILLING holds from its moment on', () => {
+  test('a change of PRIVATE_NODE_BILLING counts from its moment on', () => {
     const world = createWorld({ inside });
     world.clusters([cluster('a')]);
     world.node(gpuNode(N1));

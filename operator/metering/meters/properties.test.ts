@@ -7,12 +7,12 @@ import { createWorld, START, type World } from './testing/world.ts';
 const CPU = 'tenant_cpu_core_hours';
 const MILLICORE = 1_000_000n;
 
-/** A pod's life: seconds after START, and what it asks for. */
+/** A pod's life: seconds after START, and its requests. */
 interface Life {
   readonly start: number;
   readonly seconds: number;
   readonly millicores: number;
-  /** How long after the fact its start and finish become known. */
+  /** Delay with which its start and finish arrive, seconds. */
   readonly lag: number;
 }
 
@@ -56,7 +56,7 @@ function stepsOf(life: Life, index: number): Step[] {
   ];
 }
 
-/** Plays the steps against the windows as a collector would, and gives the exact amounts charged. */
+/** Plays the steps against the windows as a collector would; returns the exact amounts charged. */
 function play(
   steps: readonly Step[],
   bounds: readonly number[],
@@ -73,7 +73,7 @@ function play(
     const closed = world.close(START + start * 1000, START + end * 1000);
     amounts.push(closed.amounts.get(CPU) ?? 0n);
   }
-  return { amounts, credit: world.reversals.reduce((sum, { amount }) => sum + amount, 0n) };
+  return { amounts, reversed: world.reversals.reduce((sum, { amount }) => sum + amount, 0n) };
 }
 
 function truth(list: readonly Life[]): bigint {
@@ -91,8 +91,8 @@ describe('however windows are cut', () => {
     fc.assert(
       fc.property(lives, cuts, (list, bounds) => {
         const steps = bySecond(list.flatMap(stepsOf));
-        const { amounts, credit } = play(steps, bounds, [cluster('a')]);
-        expect(sum(amounts) + credit).toBe(truth(list));
+        const { amounts, reversed } = play(steps, bounds, [cluster('a')]);
+        expect(sum(amounts) + reversed).toBe(truth(list));
       }),
     );
   });
@@ -112,7 +112,7 @@ describe('however windows are cut', () => {
         const steps = bySecond(list.flatMap(stepsOf));
         const complete = play(steps, [0, HORIZON], [cluster('a')]);
         const parts = play(steps, bounds, [cluster('a')]);
-        expect(sum(parts.amounts) + parts.credit).toBe(sum(complete.amounts));
+        expect(sum(parts.amounts) + parts.reversed).toBe(sum(complete.amounts));
       }),
     );
   });
@@ -166,7 +166,7 @@ describe('however changes arrive', () => {
   });
 });
 
-test('a credit that its own identity cannot bear goes to another of the same tenant and metric', () => {
+test('a reversal beyond its own charge reduces another of the same tenant and metric', () => {
   const world = createWorld();
   world.clusters([cluster('a')]);
   const at = (second: number) => START + second * 1000;

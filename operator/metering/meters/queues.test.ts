@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { draWorld, DOWN, GPU } from './testing/claim-scene.ts';
 import { resourceClaim } from './testing/claims.ts';
 import { gpuNode, N1, variant } from './testing/gpu-nodes.ts';
-import { cluster, OWN_LABELS, pod } from './testing/objects.ts';
+import { cluster, SYNCED_LABELS, pod } from './testing/objects.ts';
 import { cpu, createWorld, hour, HOUR, START, total, type World } from './testing/world.ts';
 
 const KUEUE = 'kueue.x-k8s.io/cluster-queue-name';
@@ -11,7 +11,7 @@ const DOWN_TAINT = { key: 'node.kubernetes.io/unreachable', effect: 'NoExecute' 
 const BY_QUEUE = cluster('a', { meterByQueue: true });
 
 function queued(name: string, labels: Readonly<Record<string, string>>, more = {}) {
-  return pod({ name, node: 'n1', labels: { ...OWN_LABELS, ...labels }, ...more });
+  return pod({ name, node: 'n1', labels: { ...SYNCED_LABELS, ...labels }, ...more });
 }
 
 describe('meterByQueue', () => {
@@ -40,7 +40,7 @@ describe('meterByQueue', () => {
     expect(events.some(({ dimensions }) => 'queue' in (dimensions ?? {}))).toBe(false);
   });
 
-  test('keeps queues of different namespaces apart, and namespaces of different queues', () => {
+  test('separates queues of different namespaces, and namespaces of different queues', () => {
     const within = (namespace: string, queue: string) => ({
       'vcluster.loft.sh/namespace': namespace,
       [KUEUE]: queue,
@@ -87,13 +87,13 @@ describe('meterByQueue', () => {
     const world = draWorld({ pods: [], claims: [] });
     world.clusters([BY_QUEUE]);
     world.pod(queued('c', { [KUEUE]: 'training' }));
-    world.resourceClaim(resourceClaim({ labels: { ...OWN_LABELS, [KUEUE]: 'free' } }));
+    world.resourceClaim(resourceClaim({ labels: { ...SYNCED_LABELS, [KUEUE]: 'free' } }));
     const { events } = world.close(START, START + HOUR);
     expect(total(events, GPU, { queue: 'training' })).toBe(1);
     expect(total(events, GPU)).toBe(1);
   });
 
-  test('holds for pods on nodes of the tenant cluster’s own', () => {
+  test('applies to pods on private nodes', () => {
     const world = createWorld({ inside: 'tenant-tenant-a-a' });
     world.clusters([cluster('a', { meterByQueue: true, privateNodeBilling: 'usage' })]);
     world.node(gpuNode(N1));

@@ -5,7 +5,7 @@ import {
   CONTROL_PLANE,
   iso,
   node,
-  OWN_LABELS,
+  SYNCED_LABELS,
   ownedBy,
   pod,
   workload,
@@ -171,7 +171,7 @@ describe('CPU and memory by requests', () => {
     expect([cpu(events), memory(events)]).toEqual(want);
   });
 
-  test('C26: spot and on-demand are charged apart', () => {
+  test('C26: spot and on-demand are charged separately', () => {
     const events = hour((world) => {
       world.node(node('spot', { 'karpenter.sh/capacity-type': 'spot' }));
       world.pod(pod({ name: 's', node: 'spot', containers: [{ cpu: '1' }] }));
@@ -181,7 +181,7 @@ describe('CPU and memory by requests', () => {
     expect(cpu(events, { capacity_type: 'on-demand' })).toBe(2);
   });
 
-  test('control plane pods are billed only when asked', () => {
+  test('control plane pods are billed only when set', () => {
     const build = (meterControlPlane: boolean) => (world: World) => {
       world.clusters([cluster('a', { meterControlPlane })]);
       const own = { labels: CONTROL_PLANE, metadata: ownedBy('a') };
@@ -205,8 +205,8 @@ describe('CPU and memory by requests', () => {
       world.clusters([cluster('a', { meterControlPlane })]);
       const labels = { app: 'vcluster-snapshot' };
       world.pod(pod({ name: 'snapshot', labels, containers: [{ cpu: '400m' }] }));
-      // A tenant's own pod of that label was brought by the syncer.
-      const own = { ...OWN_LABELS, app: 'vcluster-snapshot' };
+      // A tenant's pod with that label was copied by the syncer.
+      const own = { ...SYNCED_LABELS, app: 'vcluster-snapshot' };
       world.pod(pod({ name: 'p', labels: own, containers: [{ cpu: '100m' }] }));
     };
     expect(cpu(hour(build(false)))).toBe(0.1);
@@ -221,7 +221,7 @@ describe('CPU and memory by requests', () => {
     world.pod(old);
     world.pod(pod({ name: 'unlabelled', labels: {}, containers: [{ cpu: '60' }] }));
     world.clusters([], left);
-    // Whoever uses the namespace next does not do so at the expense of who left it.
+    // The next tenant of the namespace does not pay for the previous one.
     const later = { createdAt: left + 1, labels: {}, containers: [{ cpu: '7' }] };
     world.pod(pod({ name: 'later', ...later }), left + 1);
     world.podGone(old, START + 20 * 60_000);
@@ -235,7 +235,7 @@ describe('CPU and memory by requests', () => {
     world.clusters([cluster('a')]);
     world.pod(pod({ name: 'p', containers: [{ cpu: '1' }] }));
     world.clusters([], START + HOUR / 4);
-    const labels = { ...OWN_LABELS, 'vcluster.loft.sh/namespace': 'other' };
+    const labels = { ...SYNCED_LABELS, 'vcluster.loft.sh/namespace': 'other' };
     world.pod(pod({ name: 'p', labels, containers: [{ cpu: '1' }] }), START + HOUR / 2);
     const { events, diagnostics } = world.close(START, START + HOUR);
     expect(cpu(events)).toBe(1);
@@ -266,11 +266,11 @@ describe('CPU and memory by requests', () => {
     world.pod(pod({ name: 'p', containers: [{ cpu: '4' }] }));
     const { events } = world.close(START, START + HOUR);
     const of = (type: string) => cpu(events, { capacity_type: type });
-    // While there is no node of the name, what it was last holds.
+    // While no node of the name exists, its last state counts.
     expect([of('reserved'), of('on-demand'), of('spot')]).toEqual([2, 0, 2]);
   });
 
-  test('a pod that waited for its node is not given back what that was down for, as told late', () => {
+  test('a pod that waited for its node gets no reversal for downtime that was reported late', () => {
     const world = createWorld();
     world.clusters([cluster('a')]);
     for (const name of ['n7', 'n8']) world.node(node(name));
@@ -289,7 +289,7 @@ describe('CPU and memory by requests', () => {
 
   test('C18: a tenant cannot make a pod free with the control plane label', () => {
     const events = hour((world) => {
-      const labels = { ...OWN_LABELS, app: 'vcluster', release: 'renamed' };
+      const labels = { ...SYNCED_LABELS, app: 'vcluster', release: 'renamed' };
       world.pod(pod({ name: 'p', labels, containers: [{ cpu: '300m' }] }));
     });
     expect(cpu(events)).toBe(0.3);
@@ -313,7 +313,7 @@ describe('CPU and memory by requests', () => {
     const build = (meterByNamespace: boolean) => (world: World) => {
       world.clusters([cluster('a', { meterByNamespace })]);
       for (const [index, namespace] of ['ml', 'web'].entries()) {
-        const labels = { ...OWN_LABELS, 'vcluster.loft.sh/namespace': namespace };
+        const labels = { ...SYNCED_LABELS, 'vcluster.loft.sh/namespace': namespace };
         world.pod(pod({ name: namespace, labels, containers: [{ cpu: String(index + 1) }] }));
       }
     };

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { decimalFromNanos } from '../../model/decimal.ts';
-import { type Reversal, settleCredits } from './reversals.ts';
+import { type Reversal, settleReversals } from './reversals.ts';
 import { atOnce } from '../../model/at-once.ts';
 import { assembleEvents } from './assemble.ts';
 import { EvidenceLog } from './evidence-log.ts';
@@ -39,7 +39,7 @@ const charges = fc
     );
   });
 
-const credits = fc.array(
+const openReversals = fc.array(
   fc.record<Reversal>({
     identity: identities,
     amount: fc.bigInt({ min: -2000n, max: -1n }),
@@ -53,12 +53,12 @@ const sum = (values: readonly bigint[]): bigint => values.reduce((a, b) => a + b
 
 test('nothing is ever given back twice, forgotten, or charged below zero', () => {
   fc.assert(
-    fc.property(charges, credits, (list, open) => {
+    fc.property(charges, openReversals, (list, open) => {
       const before = sum([
         ...list.map(({ amount, carried }) => amount + carried),
         ...open.map(({ amount }) => amount),
       ]);
-      const { settled, reversals: left } = settleCredits(list, open, HOUR, 6 * HOUR);
+      const { settled, reversals: left } = settleReversals(list, open, HOUR, 6 * HOUR);
       expect(settled.every(({ total }) => total >= 0n)).toBe(true);
       expect(left.every(({ amount }) => amount < 0n)).toBe(true);
       expect(sum([...settled.map(({ total }) => total), ...left.map(({ amount }) => amount)])).toBe(
@@ -68,9 +68,9 @@ test('nothing is ever given back twice, forgotten, or charged below zero', () =>
   );
 });
 
-test('no tenant pays with the credit of another', () => {
+test('no tenant pays with the reversal of another', () => {
   fc.assert(
-    fc.property(charges, credits, (list, open) => {
+    fc.property(charges, openReversals, (list, open) => {
       const of = (tenant: string) =>
         sum([
           ...list
@@ -78,7 +78,7 @@ test('no tenant pays with the credit of another', () => {
             .map(({ amount, carried }) => amount + carried),
           ...open.filter(({ identity }) => identity.tenant === tenant).map(({ amount }) => amount),
         ]);
-      const { settled, reversals: left } = settleCredits(list, open, HOUR, 6 * HOUR);
+      const { settled, reversals: left } = settleReversals(list, open, HOUR, 6 * HOUR);
       for (const tenant of ['x', 'y']) {
         const after = sum([
           ...settled
@@ -98,22 +98,22 @@ test('no object time is given back twice or forgotten', () => {
   const carriedMs = (values: readonly { readonly carriedMs: number }[]): number =>
     values.reduce((total, one) => total + one.carriedMs, 0);
   fc.assert(
-    fc.property(charges, credits, (list, open) => {
-      const { settled, reversals: left } = settleCredits(list, open, HOUR, 6 * HOUR);
+    fc.property(charges, openReversals, (list, open) => {
+      const { settled, reversals: left } = settleReversals(list, open, HOUR, 6 * HOUR);
       expect(carriedMs(settled) + ms(left)).toBe(carriedMs(list) + ms(open));
     }),
   );
 });
 
-test('a credit goes to the charge of its own identity before one of its siblings', () => {
+test('a reversal reduces the charge of its own identity before one of its siblings', () => {
   const charge = (resource: string): Charge => {
     const identity = { tenant: 'x', metric: 'tenant_cpu_core_hours', resource_id: resource };
     const key = identityKey(identity);
     return { identity, key, amount: 100n, carried: 0n, carriedMs: 0, properties: {} };
   };
   const [sibling, own] = [charge('d'), charge('c')];
-  const credit = { identity: own.identity, amount: -130n, ms: -1300, since: 0 };
-  const { settled, reversals: left } = settleCredits([sibling, own], [credit], HOUR, 6 * HOUR);
+  const reversal = { identity: own.identity, amount: -130n, ms: -1300, since: 0 };
+  const { settled, reversals: left } = settleReversals([sibling, own], [reversal], HOUR, 6 * HOUR);
   expect(settled.map(({ total, carriedMs }) => [total, carriedMs])).toEqual([
     [70n, -300],
     [0n, -1000],
@@ -125,17 +125,17 @@ test('late facts at two rates that cancel each other out do not lose their objec
   const identity = { tenant: 'x', metric: 'tenant_cpu_core_hours' };
   const key = identityKey(identity);
   const charge = { identity, key, amount: 0n, carried: 0n, carriedMs: 500, properties: {} };
-  const { settled, reversals: left } = settleCredits([charge], [], HOUR, 6 * HOUR);
+  const { settled, reversals: left } = settleReversals([charge], [], HOUR, 6 * HOUR);
   expect(settled).toEqual([{ charge, total: 0n, carriedMs: 500 }]);
   expect(left).toEqual([]);
 });
 
-test('a credit that finds no charge within MAX_BACKFILL is reported, not kept for ever', () => {
+test('a reversal that finds no charge within MAX_BACKFILL is reported, and dropped', () => {
   const identity = { tenant: 'x', metric: 'tenant_cpu_core_hours' };
-  const credit = { identity, amount: -5n, ms: -20_000, since: HOUR };
-  const waiting = settleCredits([], [credit], 6 * HOUR, 6 * HOUR);
-  expect(waiting).toEqual({ settled: [], reversals: [credit], unsettledMs: 0 });
-  const given = settleCredits([], [credit], 7 * HOUR, 6 * HOUR);
+  const reversal = { identity, amount: -5n, ms: -20_000, since: HOUR };
+  const waiting = settleReversals([], [reversal], 6 * HOUR, 6 * HOUR);
+  expect(waiting).toEqual({ settled: [], reversals: [reversal], unsettledMs: 0 });
+  const given = settleReversals([], [reversal], 7 * HOUR, 6 * HOUR);
   expect(given).toEqual({ settled: [], reversals: [], unsettledMs: 20_000 });
 });
 
@@ -161,19 +161,19 @@ test('what two scopes charged is one event, and is explained by what both measur
     return charge;
   });
   const window = { start: 0, end: HOUR };
-  const { settled } = settleCredits(charges, [], HOUR, HOUR);
+  const { settled } = settleReversals(charges, [], HOUR, HOUR);
   const recordedAt = '1970-01-01T01:00:00Z';
   const { events, sources } = atOnce(
     assembleEvents(settled, { window, recordedAt, backfilled: false }),
   );
-  const [told] = new EvidenceLog().close({ window, closedAt: HOUR, sources });
+  const [closing] = new EvidenceLog().close({ window, closedAt: HOUR, sources });
   const [event] = events;
-  if (event === undefined || told?.changes === undefined) throw new Error('nothing was told');
-  // What goes on all the time needs no amounts.
-  expect(told.amounts).toEqual({ spans: [], nanos: [] });
+  if (event === undefined || closing?.changes === undefined) throw new Error('nothing was listed');
+  // A span at a constant rate needs no amounts.
+  expect(closing.amounts).toEqual({ spans: [], nanos: [] });
   const explainer = new Explainer(event);
-  explainer.add({ start: 0, changes: told.changes });
-  expect(explainer.explanation(told.amounts)).toMatchObject({
+  explainer.add({ start: 0, changes: closing.changes });
+  expect(explainer.explanation(closing.amounts)).toMatchObject({
     measured: 2,
     givenBack: 0,
     addsUp: true,
@@ -184,7 +184,7 @@ test('what two scopes charged is one event, and is explained by what both measur
   });
 });
 
-test('an explanation says that it does not add up to the number, beyond what is rounded', () => {
+test('an explanation reports that it does not add up to the number, beyond rounding', () => {
   const identity = { tenant: 'x', metric: 'tenant_lb_hours', region: 'r', resource_id: 'x' };
   const charge = createTally().charge(identity);
   const object = { uid: 'u', namespace: 'n', name: 'n' };
@@ -192,15 +192,15 @@ test('an explanation says that it does not add up to the number, beyond what is 
   const evidence = { kind: 'Service', object, state: {}, ...bounds } as const;
   addTo(charge, { carried: false, weight: 1, ms: HOUR }, 1_000_000_000n, evidence);
   const window = { start: 0, end: HOUR };
-  const { settled } = settleCredits([charge], [], HOUR, HOUR);
+  const { settled } = settleReversals([charge], [], HOUR, HOUR);
   const recordedAt = '1970-01-01T01:00:00Z';
   const { events, sources } = atOnce(
     assembleEvents(settled, { window, recordedAt, backfilled: false }),
   );
-  const [told] = new EvidenceLog().close({ window, closedAt: HOUR, sources });
+  const [closing] = new EvidenceLog().close({ window, closedAt: HOUR, sources });
   const [event] = events;
-  if (event === undefined || told?.changes === undefined) throw new Error('nothing was told');
-  const { changes, amounts } = told;
+  if (event === undefined || closing?.changes === undefined) throw new Error('nothing was listed');
+  const { changes, amounts } = closing;
   const addsUp = (nanos: bigint): boolean | undefined => {
     const explainer = new Explainer({ ...event, quantity: decimalFromNanos(nanos) });
     explainer.add({ start: 0, changes });
@@ -212,14 +212,14 @@ test('an explanation says that it does not add up to the number, beyond what is 
   const other = new Explainer({ ...event, tenant: 'y' });
   other.add({ start: 0, changes });
   expect(other.explanation(amounts)).toBeUndefined();
-  // What was told of it before it began anew counts for nothing.
+  // Evidence from before the restart does not count.
   const again = new Explainer(event);
   again.add({ start: 0, changes });
   again.add({ start: 0, changes });
   expect(again.explanation(amounts)?.shares).toHaveLength(1);
 });
 
-test('an explanation says what was given back, also where nothing is carried into the window', () => {
+test('an explanation has what was reversed, also where nothing is carried into the window', () => {
   const identity = { tenant: 'x', metric: 'tenant_lb_hours', region: 'r', resource_id: 'x' };
   const charge = createTally().charge(identity);
   const object = { uid: 'u', namespace: 'n', name: 'n' };
@@ -227,20 +227,20 @@ test('an explanation says what was given back, also where nothing is carried int
   const evidence = { kind: 'Service', object, state: {}, ...bounds } as const;
   addTo(charge, { carried: false, weight: 1, ms: HOUR }, 1_000_000_000n, evidence);
   const amount = -250_000_000n * BigInt(HOUR);
-  const credit = { identity, amount, ms: -HOUR / 4, since: 0 };
+  const reversal = { identity, amount, ms: -HOUR / 4, since: 0 };
   const window = { start: 0, end: HOUR };
-  const { settled } = settleCredits([charge], [credit], HOUR, HOUR);
+  const { settled } = settleReversals([charge], [reversal], HOUR, HOUR);
   const recordedAt = '1970-01-01T01:00:00Z';
   const { events, sources } = atOnce(
     assembleEvents(settled, { window, recordedAt, backfilled: false }),
   );
-  const [told] = new EvidenceLog().close({ window, closedAt: HOUR, sources });
+  const [closing] = new EvidenceLog().close({ window, closedAt: HOUR, sources });
   const [event] = events;
-  if (event === undefined || told?.changes === undefined) throw new Error('nothing was told');
+  if (event === undefined || closing?.changes === undefined) throw new Error('nothing was listed');
   const explainer = new Explainer(event);
-  explainer.add({ start: 0, changes: told.changes });
+  explainer.add({ start: 0, changes: closing.changes });
   expect(event).toMatchObject({ quantity: '0.75', properties: { carried_seconds: -900 } });
-  expect(explainer.explanation(told.amounts)).toMatchObject({
+  expect(explainer.explanation(closing.amounts)).toMatchObject({
     measured: 1,
     carried: 0,
     givenBack: -0.25,
@@ -263,7 +263,7 @@ test('what two scopes charged late is in one event with the time, the doubt and 
   };
   const charges = [late('host', HOUR, 5000, 1), late('own', HOUR / 2, 0, 2)];
   const window = { start: HOUR, end: 2 * HOUR };
-  const { settled } = settleCredits(charges, [], window.end, HOUR);
+  const { settled } = settleReversals(charges, [], window.end, HOUR);
   const recordedAt = '1970-01-01T02:00:00Z';
   const { events, sources } = atOnce(
     assembleEvents(settled, { window, recordedAt, backfilled: false }),
@@ -271,12 +271,12 @@ test('what two scopes charged late is in one event with the time, the doubt and 
   expect(events).toMatchObject([
     { quantity: '1.5', properties: { carried_seconds: 5400, uncertain_seconds: 5 } },
   ]);
-  const [told] = new EvidenceLog().close({ window, closedAt: window.end, sources });
+  const [closing] = new EvidenceLog().close({ window, closedAt: window.end, sources });
   const [event] = events;
-  if (event === undefined || told?.changes === undefined) throw new Error('nothing was told');
+  if (event === undefined || closing?.changes === undefined) throw new Error('nothing was listed');
   const explainer = new Explainer(event);
-  explainer.add({ start: window.start, changes: told.changes });
-  expect(explainer.explanation(told.amounts)).toMatchObject({
+  explainer.add({ start: window.start, changes: closing.changes });
+  expect(explainer.explanation(closing.amounts)).toMatchObject({
     carried: 1.5,
     shares: [
       [0, 'host', 'host', null, -HOUR, 0, 1, 1],

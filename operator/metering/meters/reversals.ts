@@ -2,56 +2,58 @@ import type { Charge, ChargeIdentity } from './tally.ts';
 import { identityKey, joined } from './tally.ts';
 
 /**
- * What was billed too much in closed windows and could not be given back yet
- * (docs/explanation/metering.md#late-facts). Never positive: usage that was billed too little is charged at once.
+ * Usage that closed windows billed too much, and that is not reversed yet
+ * (docs/explanation/metering.md#late-facts). Never positive: usage that was billed too little is
+ * charged at once.
  */
 export interface Reversal {
   readonly identity: ChargeIdentity;
   /** Nano-units × milliseconds, below zero. */
   readonly amount: bigint;
-  /** Object time behind it, milliseconds, at most zero. */
+  /** Its object time, milliseconds, at most zero. */
   readonly ms: number;
   /** End of the window in which it arose, milliseconds since the epoch. */
   readonly since: number;
 }
 
-/** A charge with everything carried into it: what its event will say. */
+/** A charge with everything carried into it, ready for its event. */
 export interface Settled {
   readonly charge: Charge;
   /** Nano-units × milliseconds, not below zero. */
   readonly total: bigint;
-  /** Object time of closed windows in it, milliseconds, signed; 0 when there is none. */
+  /** Its object time of closed windows, milliseconds, signed; 0 when there is none. */
   readonly carriedMs: number;
 }
 
 export interface Settlement {
   readonly settled: readonly Settled[];
-  /** Still to be given back. */
+  /** Reversals that wait for a charge. */
   readonly reversals: readonly Reversal[];
   /**
-   * Credits that found no charge within MAX_BACKFILL: object time billed too much, milliseconds,
+   * Reversals that found no charge within MAX_BACKFILL: overbilled object time, milliseconds,
    * positive.
    */
   readonly unsettledMs: number;
 }
 
 /**
- * Gives credits back. Each goes to the charge of its own identity; what is left, or has no such
- * charge, to another charge of the same tenant, metric and sku; the rest waits. No total
- * falls below zero.
+ * Reduces charges by reversals; no total falls below zero.
+ * 1. A reversal reduces the charge of its own identity.
+ * 2. What is left reduces other charges of the same tenant, metric and sku.
+ * 3. What is left then waits.
  */
-export function settleCredits(
+export function settleReversals(
   charges: Iterable<Charge>,
   open: readonly Reversal[],
   windowEnd: number,
   maxAgeMs: number,
 ): Settlement {
   const totals = new Map<string, Running>();
-  const credits: Reversal[] = [];
+  const arisen: Reversal[] = [];
   for (const charge of charges) {
     const { key } = charge;
     const known = totals.get(key);
-    // Two scopes may each have charged a node of one name; they are one event.
+    // Two scopes may each have charged a node of one name; they become one event.
     const complete = known === undefined ? charge : joined(known.charge, charge);
     const { amount, carried, carriedMs } = complete;
     totals.set(key, { charge: complete, total: amount + carried, carriedMs });
@@ -60,23 +62,23 @@ export function settleCredits(
     if (running.total >= 0n) continue;
     const ms = share(running.carriedMs, running.total, running.charge.carried);
     const { identity } = running.charge;
-    credits.push({ identity, amount: running.total, ms, since: windowEnd });
+    arisen.push({ identity, amount: running.total, ms, since: windowEnd });
     running.carriedMs -= ms;
     running.total = 0n;
   }
-  const due = [...open, ...credits];
-  // Looked up, since many credits may meet many charges.
+  const due = [...open, ...arisen];
+  // An index, because many reversals may meet many charges.
   const bySibling: ReadonlyMap<string, readonly Running[]> =
     due.length === 0
       ? new Map()
       : Map.groupBy(totals.values(), ({ charge }) => siblingKey(charge.identity));
   const waiting: Reversal[] = [];
   let unsettledMs = 0;
-  for (const credit of due) {
-    const rest = spend(credit, totals, bySibling);
-    if (rest === undefined) continue;
-    if (windowEnd - rest.since < maxAgeMs) waiting.push(rest);
-    else unsettledMs -= rest.ms;
+  for (const reversal of due) {
+    const remainder = spend(reversal, totals, bySibling);
+    if (remainder === undefined) continue;
+    if (windowEnd - remainder.since < maxAgeMs) waiting.push(remainder);
+    else unsettledMs -= remainder.ms;
   }
   return { settled: [...totals.values()], reversals: waiting, unsettledMs };
 }
@@ -87,15 +89,15 @@ interface Running {
   carriedMs: number;
 }
 
-/** Takes a credit off the charges that may bear it; what is left of it, if anything. */
+/** Reduces charges by a reversal; returns what is left of it, or undefined. */
 function spend(
-  credit: Reversal,
+  reversal: Reversal,
   totals: ReadonlyMap<string, Running>,
   bySibling: ReadonlyMap<string, readonly Running[]>,
 ): Reversal | undefined {
-  let { amount, ms } = credit;
-  const own = totals.get(identityKey(credit.identity));
-  const siblings = bySibling.get(siblingKey(credit.identity)) ?? [];
+  let { amount, ms } = reversal;
+  const own = totals.get(identityKey(reversal.identity));
+  const siblings = bySibling.get(siblingKey(reversal.identity)) ?? [];
   for (const running of own === undefined ? siblings : [own, ...siblings]) {
     if (amount === 0n) return undefined;
     const taken = running.total < -amount ? -running.total : amount;
@@ -105,15 +107,15 @@ function spend(
     amount -= taken;
     ms -= takenMs;
   }
-  return amount === 0n ? undefined : { ...credit, amount, ms };
+  return amount === 0n ? undefined : { ...reversal, amount, ms };
 }
 
-/** Equal where one charge may bear the credit of another. */
+/** Equal where a reversal of one charge may reduce the other. */
 function siblingKey({ tenant, metric, sku }: ChargeIdentity): string {
   return JSON.stringify([tenant, metric, sku]);
 }
 
-/** The part of `ms` that belongs to `part` of `whole`, which is not 0. */
+/** The part of `ms` that belongs to `part` of `complete`, which must not be 0. */
 function share(ms: number, part: bigint, complete: bigint): number {
   return Math.round((ms * Number(part)) / Number(complete));
 }

@@ -12,7 +12,7 @@ const WINDOW = { start: START, end: START + HOUR };
 const CLUSTERS = Array.from({ length: OBJECTS }, (_, index) => cluster(`${index}`));
 const WORLD = worldOf(...CLUSTERS.map((_, index) => index));
 
-/** An object of each kind for each number, in the one tenant cluster with nodes of its own. */
+/** An object of each kind for each number, in a tenant cluster with private nodes. */
 function worldOf(...numbers: readonly number[]) {
   const world = createWorld({ inside: cluster('0').id });
   world.clusters(CLUSTERS);

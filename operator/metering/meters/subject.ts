@@ -6,11 +6,11 @@ import { keyOf } from '../timelines/shared-values.ts';
 import type { GpuQuantity } from './meter.ts';
 import type { Evidence, Mapped } from './tally.ts';
 
-/** What a rate follows from, and who decided it. */
+/** What determines a rate, and why. */
 export interface Subject {
   readonly kind: Evidence['kind'];
   readonly namespace?: string;
-  /** Why it is this tenant cluster's. */
+  /** Why it belongs to this tenant cluster. */
   readonly ownedBy: string;
   readonly requests?: { readonly cpu: number; readonly memoryGib: number };
   readonly sizeGib?: number;
@@ -20,14 +20,14 @@ export interface Subject {
     readonly devices: number;
     /** GPU-equivalents of all of them. */
     readonly gpus: number;
-    /** What was billed of them; absent where an earlier release explained it. */
+    /** What was billed; absent where an earlier release explained it. */
     readonly countedAs?: GpuQuantity;
-    /** With `devices`: what they counted for, below `devices` where claims share one. */
+    /** For `devices`: what they counted for, less than `devices` where claims share one. */
     readonly counted?: number;
-    /** How the share of a device came about; absent where its profile says it all. */
+    /** Why this share of a device counts; absent where the profile explains it. */
     readonly sharedBy?: string;
   };
-  /** Absent when its node was never seen. */
+  /** Absent for an unknown node. */
   readonly node?: {
     readonly capacityType: string;
     readonly gpuType?: string;
@@ -38,7 +38,7 @@ export interface Subject {
   };
 }
 
-/** Gives equal values one number, in the order of their first use. */
+/** Returns a function that gives equal values one number, in the order of their first use. */
 export function createNumbering<T = unknown>(onFirst?: (value: T) => void): (value: T) => number {
   const numbers = new Map<T, number>();
   return (value) => {
@@ -50,7 +50,10 @@ export function createNumbering<T = unknown>(onFirst?: (value: T) => void): (val
   };
 }
 
-/** Tells subjects apart by the shared values that they are made of, which is quicker than by their texts. */
+/**
+ * Returns a function that makes keys of subjects from their shared values, which is faster than
+ * from their texts.
+ */
 export function createSubjectKeys(): (evidence: Evidence) => string {
   const numberOf = createNumbering();
   return ({ kind, object, state, gpus, node, mapped = false }) => {
@@ -62,7 +65,7 @@ export function createSubjectKeys(): (evidence: Evidence) => string {
   };
 }
 
-/** What is told of the object of a share. */
+/** Returns the subject of a share. */
 export function subjectOf({ kind, object, state, gpus, node, mapped }: Evidence): Subject {
   const { labels, requests, size } = state;
   return {
@@ -104,7 +107,7 @@ function ownerOf(
 ): string {
   if (mapped === true) return MAPPED;
   if (mapped === 'named') return NAMED;
-  if (kind === 'Node') return 'labels of the node, or the tenant cluster itself has it';
+  if (kind === 'Node') return 'labels of the node, or it is a private node of the tenant cluster';
   if (kind === 'Workload') return 'it is the control plane of the tenant cluster';
   const { managedBy, claim = '' } = labels ?? {};
   if (mapped === 'labelled') return `labels that its own controllers write: ${claim}`;
@@ -143,7 +146,7 @@ function gib(nanoBytes: bigint): number {
   return Number(divideHalfUp(nanoBytes, 2n ** 30n)) / 1e9;
 }
 
-/** To nine decimals. */
+/** Rounds to nine decimals. */
 export function round(quantity: number): number {
   return Math.round(quantity * 1e9) / 1e9;
 }

@@ -21,17 +21,17 @@ function mapped(name: string, of = 'a', created = START - 24 * HOUR): RawObject 
   return namespaceObject(name, { labels, created: iso(created) });
 }
 
-/** What a round finds where two tenant clusters are in namespaces of their own. */
+/** The result of a discovery pass with two tenant clusters in separate namespaces. */
 function found(...namespaces: readonly RawObject[]): readonly TenantCluster[] {
   const workloads = [workload('tenant-a', 'a'), workload('tenant-b', 'b')];
   const environment = { CPU_MEMORY_BASIS: 'requests' };
   return discoverHost({ workloads, namespaces, environment }).clusters;
 }
 
-/** As it is imported: without a label of the syncer. */
+/** An imported object: without a label of the syncer. */
 const imported = { namespace: 'team-1', labels: {} };
 
-/** Moved into another namespace than fixtures of its kind are in. */
+/** The fixture in another namespace. */
 function inTeam(object: RawObject, labels: Readonly<Record<string, string>> = {}): RawObject {
   const metadata = { ...Object(object['metadata']), namespace: 'team-1', labels };
   return { ...object, metadata };
@@ -75,7 +75,7 @@ describe('what is in a namespace that a syncer maps is its tenant cluster’s', 
     );
   });
 
-  test('D29: a resource claim, whatever a template says of it', () => {
+  test('D29: a resource claim, whatever its template', () => {
     const world = worldOf(mapped('team-1'));
     world.node(gpuNode(DRA_NODE));
     world.slice(slice());
@@ -95,7 +95,7 @@ describe('what is in a namespace that a syncer maps is its tenant cluster’s', 
     expect(total(events, 'tenant_lb_hours', { tenant })).toBe(1);
   });
 
-  test('C29: the explanation says that it is the namespace’s labels', () => {
+  test('C29: the explanation has the namespace’s labels', () => {
     const world = worldOf(mapped('team-1'));
     world.pod(pod({ ...imported, name: 'p', containers: [{ cpu: '1' }] }));
     const { explanations } = world.close(START, START + HOUR);
@@ -116,7 +116,7 @@ describe('a namespace changes hands', () => {
     expect(coresOf(world)).toEqual({ a: 2, b: 0 });
   });
 
-  test('C36: of which the watch tells only after a round has looked, so that what ran in it before is nobody’s', () => {
+  test('C36: that the watch reports only after a discovery pass, so that what ran in it before is nobody’s', () => {
     const world = worldOf();
     const created = START + 10 * MINUTE;
     world.clusters(found(), created + 5_000);
@@ -171,7 +171,7 @@ describe('a namespace changes hands', () => {
   test('C31: of one that is deleted the objects are billed to their end', () => {
     const world = worldOf(mapped('team-1'));
     world.pod(six);
-    // While it is being deleted it is there with its labels.
+    // While it is being deleted it still exists with its labels.
     world.clusters(found(mapped('team-1')), START + 10 * MINUTE);
     world.podGone(six, START + 20 * MINUTE);
     world.clusters(found(), START + 20 * MINUTE + 500);

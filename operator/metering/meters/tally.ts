@@ -1,19 +1,21 @@
 import type { EventIdentity, EventProperty } from '../../model/event.ts';
 import type { Requests } from '../timelines/effective-requests.ts';
-import type { HeldGpus } from '../timelines/gpu-device.ts';
+import type { AllocatedGpus } from '../timelines/gpu-device.ts';
 import type { NodeState } from '../timelines/node-state.ts';
 import type { ObjectLabels } from '../timelines/object-labels.ts';
 
-/** What tells one charge of a window from another; the window itself is added when events are made. */
+/** The identity of a charge within a window; the window is added when events are made. */
 export type ChargeIdentity = Pick<
   EventIdentity,
   'tenant' | 'metric' | 'region' | 'project' | 'sku' | 'resource_id' | 'dimensions'
 >;
 
-/** One charge under way. Amounts are nano-units × milliseconds. */
+/** A charge that is being summed up. Amounts are nano-units × milliseconds. */
 export interface Charge {
   readonly identity: ChargeIdentity;
-  /** As {@link identityKey} gives it: it takes longer to make than all else that is done with a charge. */
+  /**
+   * By {@link identityKey}; stored because it takes longer to make than all other work on a charge.
+   */
   readonly key: string;
   /** Measured inside the window. */
   amount: bigint;
@@ -22,26 +24,26 @@ export interface Charge {
    * (docs/explanation/metering.md#late-facts).
    */
   carried: bigint;
-  /** Object time behind `carried`, milliseconds. */
+  /** Object time of `carried`, milliseconds. */
   carriedMs: number;
-  /** How far off the beginning or end of an object may be that nobody saw, milliseconds: the largest of all. */
+  /** Largest uncertainty of an object's beginning or end that nobody observed, milliseconds. */
   uncertainMs?: number;
-  /** Informational; numbers are summed over what is charged. */
+  /** Informational; numbers are sums over what is charged. */
   readonly properties: Record<string, EventProperty>;
-  /** What it was measured on, for explanations; undefined where nothing said. */
+  /** What it was measured on, for explanations; undefined without evidence. */
   shares?: Shares;
 }
 
-/** The charges of a window, equal identities being one charge. */
+/** The charges of a window, one for each identity. */
 export interface Tally {
   charge(identity: ChargeIdentity): Charge;
   charges(): Iterable<Charge>;
 }
 
-/** Adds one piece of measured or carried usage to a charge, and what it was measured on. */
+/** Adds measured or carried usage to a charge, with its evidence. `rate` is in nano-units. */
 export function addTo(
   charge: Charge,
-  piece: {
+  usage: {
     readonly carried: boolean;
     readonly weight: 1 | -1;
     readonly ms: number;
@@ -50,25 +52,25 @@ export function addTo(
   rate: bigint,
   evidence?: Evidence,
 ): void {
-  const amount = rate * BigInt(piece.weight * piece.ms);
-  const { uncertain = 0 } = piece;
+  const amount = rate * BigInt(usage.weight * usage.ms);
+  const { uncertain = 0 } = usage;
   if (uncertain > (charge.uncertainMs ?? 0)) charge.uncertainMs = uncertain;
   if (evidence !== undefined) addShare(charge, evidence, amount, rate);
-  if (piece.carried) {
+  if (usage.carried) {
     charge.carried += amount;
-    charge.carriedMs += piece.weight * piece.ms;
+    charge.carriedMs += usage.weight * usage.ms;
     return;
   }
   charge.amount += amount;
 }
 
-/** Counts what is charged in a property such as `volumes`. */
+/** Counts charged objects in an event property such as `volumes`. */
 export function count(charge: Charge, property: string, by = 1): void {
   const before = charge.properties[property];
   charge.properties[property] = (typeof before === 'number' ? before : 0) + by;
 }
 
-/** One text for an identity; equal identities have equal texts. */
+/** Returns one text for an identity; equal identities have equal texts. */
 export function identityKey(identity: ChargeIdentity): string {
   const { tenant, metric, region, project, sku, resource_id, dimensions } = identity;
   const entries = Object.entries(dimensions ?? {}).toSorted(([a], [b]) => (a < b ? -1 : 1));
@@ -91,16 +93,19 @@ export function createTally(): Tally {
 }
 
 /**
- * Whether the namespace of an object is its tenant cluster's as a whole: its syncer has mapped it, or a label or
- * annotation of the Namespace names the tenant. `labelled`: it is not, and labels say whose the object is that
- * controllers of another kind of tenants than vCluster write.
+ * Why an object belongs to its tenant cluster.
+ * 1. True: a syncer mapped its namespace.
+ * 2. `named`: a label or annotation of the Namespace names the tenant.
+ * 3. `labelled`: labels of the object decide, written by controllers of a tenant kind other than
+ *    vCluster.
+ * 4. False: otherwise.
  */
 export type Mapped = boolean | 'named' | 'labelled';
 
 /**
- * What a share of a charge was measured on: one object in one state for one stretch of its time. There
- * is one for every pod of the cluster, which stays while the pod does, so it refers to what is there
- * anyway, and its times are small numbers.
+ * The evidence of a share of a charge: one object in one state for a stretch of time. Each pod of
+ * the cluster has one while it exists. So evidence references existing objects, and its times are
+ * small numbers.
  */
 export interface Evidence {
   readonly kind:
@@ -112,46 +117,49 @@ export interface Evidence {
     | 'Node';
   readonly object: { readonly uid: string; readonly namespace: string; readonly name: string };
   readonly state: EvidentState;
-  /** What its node was; undefined when no node of that name was ever seen. */
+  /** State of its node; undefined for an unknown node. */
   readonly node?: NodeState | undefined;
-  readonly gpus?: HeldGpus;
+  readonly gpus?: AllocatedGpus;
   readonly mapped?: Mapped;
   /** Milliseconds after the start of the window, below zero for what is carried. */
   readonly from: number;
   readonly to: number;
-  /** Of a closed window (docs/explanation/metering.md#late-facts). */
+  /** From a closed window (docs/explanation/metering.md#late-facts). */
   readonly carried: boolean;
 }
 
-/** An object's billing state, as far as it has these. */
+/** The fields of an object's billing state that evidence uses. */
 export interface EvidentState {
-  /** What says whose it is; a node says it in its own state. */
+  /** The labels that decide its owner; absent for a node, whose own state has them. */
   readonly labels?: ObjectLabels;
   readonly requests?: Requests;
   /** Nano-bytes. */
   readonly size?: bigint;
-  /** Name of the node that it is on, or is. */
+  /** Name of the node that it is on, or that it is. */
   readonly node?: string | undefined;
 }
 
-/** What a charge was measured on, in that order; lists of one length. */
+/** What a charge was measured on, in order; lists of equal length. */
 export interface Shares {
   readonly evidence: Evidence[];
-  /** Nano-units that a share has all the time; undefined where it changes on the way. */
+  /** Constant rate of each share, nano-units; undefined where it varies. */
   readonly rates: (bigint | undefined)[];
-  /** Nano-units × milliseconds, signed. Doubles, since they only explain: no sum of money is made of them. */
+  /**
+   * Nano-units × milliseconds, signed. Floating-point, because they only explain and never become
+   * money.
+   */
   readonly amounts: number[];
-  /** What was not kept. */
+  /** Shares beyond {@link SHARES_STORED}. */
   readonly rest: { count: number; amount: number };
 }
 
 /**
- * How many shares of one charge are kept; of the rest only how many and how much. It bounds what one
- * explanation needs, whatever a tenant runs.
+ * Limit of stored shares of one charge; the remainder is only counted and summed. It limits the
+ * size of an explanation, whatever a tenant runs.
  */
 export const SHARES_STORED = 1_000;
 
-/** Adds a share to a charge; to the one before when it has the very same evidence. */
+/** Adds a share to a charge, or extends the last one if it has the very same evidence. */
 export function addShare(
   charge: { shares?: Shares },
   evidence: Evidence,
@@ -174,14 +182,14 @@ export function addShare(
   }
 }
 
-/** Of a charge that nothing was said of. */
+/** The shares of a charge without evidence. */
 export const NO_SHARES: Shares = noShares();
 
 function noShares(): Shares {
   return { evidence: [], rates: [], amounts: [], rest: { count: 0, amount: 0 } };
 }
 
-/** Two charges of one identity as one, with the properties of the first. */
+/** Joins two charges of one identity, with the properties of the first. */
 export function joined(a: Charge, b: Charge): Charge {
   const [first, second] = [a.shares ?? NO_SHARES, b.shares ?? NO_SHARES];
   return {

@@ -1,18 +1,18 @@
 import { expect, test } from 'vitest';
-import { settleCredits } from './reversals.ts';
-import type { HeldGpus } from '../timelines/gpu-device.ts';
+import { settleReversals } from './reversals.ts';
+import type { AllocatedGpus } from '../timelines/gpu-device.ts';
 import { addTo, createTally, type Evidence } from './tally.ts';
 import { TenantLog } from './tenant-log.ts';
 
 const MINUTE = 60_000;
 const NO_REQUESTS = { cpu: 0n, memory: 0n, extended: new Map<string, number>() };
-const COMPLETE_GPU: HeldGpus = {
+const COMPLETE_GPU: AllocatedGpus = {
   device: { type: 'H100', profile: 'full', units: 7n },
   devices: 1,
   units: 7n,
 };
 
-/** What a pod in a namespace of its own was charged from the start of a window of a minute on. */
+/** The charge of a pod in a namespace of its own, from the start of a one-minute window on. */
 function charged(namespace: string, to: number) {
   const charge = createTally().charge({
     tenant: 'x',
@@ -26,16 +26,16 @@ function charged(namespace: string, to: number) {
   return charge;
 }
 
-/** Closes minutes with the charges of each, and tells how many charges are known after the last one. */
+/** Closes minutes with their charges; returns how many charges are known after the last one. */
 function close(log: TenantLog, minutes: readonly (readonly ReturnType<typeof charged>[])[]) {
   return minutes.map((charges, index) => {
     const window = { start: index * MINUTE, end: (index + 1) * MINUTE };
-    const { settled } = settleCredits(charges, [], window.end, MINUTE);
+    const { settled } = settleReversals(charges, [], window.end, MINUTE);
     return log.close(settled, window);
   });
 }
 
-test('what goes on without an event for half an hour is told anew', () => {
+test('a span without an event for half an hour is listed again', () => {
   const log = new TenantLog();
   const [first, ...others] = close(log, [
     [charged('stays', MINUTE)],
@@ -60,7 +60,7 @@ const POD: Given = {
   state: { node: 'n1', size: 1n },
 };
 
-/** One charge of a whole minute for each of these. */
+/** One charge of a full minute for each of these. */
 function chargeOf(given: readonly Given[]) {
   const identity = { tenant: 'x', metric: 'tenant_cpu_core_hours', region: 'r', resource_id: 'c' };
   const charge = createTally().charge(identity);
@@ -72,7 +72,7 @@ function chargeOf(given: readonly Given[]) {
 }
 
 test('objects that come in another order than in the window before go on, each as itself', () => {
-  // Each is there twice, as one with GPUs of two kinds.
+  // Each occurs twice, like an object with GPUs of two kinds.
   const objects = Array.from({ length: 60 }, (_, index): Given => {
     const name = `o${index % 30}`;
     return { ...POD, object: { uid: name, namespace: 'host', name } };
@@ -108,7 +108,7 @@ test.each<[string, Partial<Given>]>([
   expect(second?.changes?.ended).toEqual([[0, 0]]);
 });
 
-test.each<[string, HeldGpus]>([
+test.each<[string, AllocatedGpus]>([
   ['more devices', { ...COMPLETE_GPU, devices: 2 }],
   ['a part', { ...COMPLETE_GPU, units: 1n }],
   ['counted as devices', { ...COMPLETE_GPU, asDevices: 1n }],

@@ -17,12 +17,12 @@ interface ChargeLog {
   open: OpenSpans;
 }
 
-/** Changes under way. */
+/** Changes that are being collected. */
 type Draft = {
   readonly [Name in keyof Omit<EvidenceChanges, 'afresh'>]: EvidenceChanges[Name][number][];
 } & { readonly amounts: { readonly spans: number[]; readonly nanos: number[] } };
 
-/** What is known of one tenant's charges in one hour, so that only what is new of them is listed. */
+/** The known charges of one tenant in one hour, so that only new evidence is listed. */
 export class TenantLog {
   readonly #charges = new Map<string, ChargeLog>();
   #chargeCount = 0;
@@ -94,7 +94,7 @@ export class TenantLog {
   }
 
   #chargeLog(draft: Draft, key: string): ChargeLog {
-    // Less memory than the key itself.
+    // A digest takes less memory than the key.
     const digest = hash('sha1', key, 'base64url');
     const known = this.#charges.get(digest);
     if (known !== undefined) return known;
@@ -106,7 +106,7 @@ export class TenantLog {
   }
 }
 
-/** Adds subjects to what is told, those that are told already once. */
+/** Returns a function that numbers subjects, and lists each subject once. */
 function createSubjectNumbers(draft: Draft): (evidence: Evidence) => number {
   const keyOf = createSubjectKeys();
   let current: Evidence | undefined;
@@ -119,7 +119,10 @@ function createSubjectNumbers(draft: Draft): (evidence: Evidence) => number {
   };
 }
 
-/** Undefined where the spans alone say everything: nothing carried, given back or left out. */
+/**
+ * Returns the note of an event; undefined where the spans explain it: nothing is carried, reversed
+ * or left out.
+ */
 function noteOf(
   settled: Settled,
   number: number,
@@ -141,7 +144,7 @@ function noteOf(
   };
 }
 
-/** Amounts (nano-units × milliseconds) in the unit of the event. */
+/** Returns a function from amounts (nano-units × milliseconds) to the unit of the event. */
 function unitOf({ charge }: Settled): (amount: number) => number {
   const divisor = Number(quantityOf(charge.identity.metric).divisor);
   return (amount) => round(amount / divisor / 1e9);

@@ -15,7 +15,7 @@ function given(name: string, tenant?: string): RawObject {
   return namespaceObject(name, { labels, created: iso(START - 24 * HOUR) });
 }
 
-/** What a round finds, beside a tenant cluster in a namespace of its own. */
+/** The result of a discovery pass, besides a tenant cluster in a namespace of its own. */
 function found(...namespaces: readonly RawObject[]): readonly TenantCluster[] {
   return discoverHost({
     workloads: [workload('tenant-a', 'a')],
@@ -36,7 +36,7 @@ function worldOf(...namespaces: readonly RawObject[]): World {
 
 const six = pod({ namespace: 'team-1', labels: {}, name: 'p', containers: [{ cpu: '6' }] });
 
-/** Core-hours of the first hour, by what is billed. */
+/** Core-hours of the first hour, by tenant cluster. */
 function coresOf(world: World): Readonly<Record<string, number>> {
   const { events } = world.close(START, START + HOUR);
   return {
@@ -46,7 +46,7 @@ function coresOf(world: World): Readonly<Record<string, number>> {
   };
 }
 
-describe('what is in a tenant’s namespace is the tenant’s, whatever its labels say', () => {
+describe('what is in a tenant’s namespace is the tenant’s, whatever its labels', () => {
   test.each([
     ['without labels', {}],
     ['that says that a tenant cluster has it', { 'vcluster.loft.sh/managed-by': 'a' }],
@@ -71,7 +71,7 @@ describe('what is in a tenant’s namespace is the tenant’s, whatever its labe
     expect(total(events, 'tenant_lb_hours', { tenant: 'namespaces-x' })).toBe(1);
   });
 
-  test('the explanation says that it is the namespace’s label', () => {
+  test('the explanation has the namespace’s label', () => {
     const world = worldOf(given('team-1', 'x'));
     world.pod(six);
     const { explanations } = world.close(START, START + HOUR);
@@ -154,11 +154,11 @@ describe('a namespace that moves is billed to the wrong tenant', () => {
     expect(cpu(events, { tenant_cluster: 'tenant-tenant-b-b' })).toBe(4);
   });
 
-  test('one that is found late to hold a tenant cluster is not billed a second time', () => {
+  test('one with a tenant cluster that is found late is not billed a second time', () => {
     const world = worldOf(given('team-1', 'x'));
     world.pod(six);
     expect(coresOf(world)).toEqual({ x: 6, y: 0, a: 0 });
-    // No round has succeeded for more than a window.
+    // No discovery pass has succeeded for more than a window.
     const { clusters } = discoverHost({
       workloads: [workload('team-1', 'b', { created: iso(START + 10 * MINUTE) })],
       namespaces: [given('team-1', 'x')],
@@ -190,7 +190,7 @@ describe('a namespace that moves is billed to the wrong tenant', () => {
 });
 
 describe('a tenant whose last namespace is deleted', () => {
-  /** Kubernetes keeps a Namespace until nothing is in it any more. */
+  /** Kubernetes deletes a Namespace only after everything in it. */
   const complete = given('team-1', 'x');
   const ending: RawObject = {
     ...complete,

@@ -14,7 +14,7 @@ const managedBy = (name: string) => ({ 'vcluster.loft.sh/managed-by': name });
 
 const NO_CLUSTER = 'managed by "a", which is no tenant cluster of its namespace';
 
-/** What is listed, with GPU-hours where there are any. */
+/** The listed objects, with GPU-hours if they have any. */
 function listed({ unattributed }: Diagnostics): Record<string, readonly [string, number]> {
   return Object.fromEntries(
     [...unattributed].map(([name, { reason, gpu }]) => [
@@ -58,7 +58,7 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     expect(listed(diagnostics)).toEqual({
       'tenant-a/p': [NO_CLUSTER, 0],
       'tenant-a/r': [
-        'several tenant clusters in its namespace, and no label that tells whose it is',
+        'several tenant clusters in its namespace, and no label that names its owner',
         0,
       ],
     });
@@ -74,7 +74,7 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     expect(listed(made.close(START + HOUR, START + 2 * HOUR).diagnostics)).toEqual({});
   });
 
-  test('A03: its GPUs are the system’s, the balance is whole, and the GPU time is told', () => {
+  test('A03: its GPUs are the system’s, the balance is complete, and the GPU time is reported', () => {
     const made = world(cluster('b', {}, { namespace: 'tenant-b' }));
     made.node(gpuNode({ ...N1, name: 'n1' }));
     const querying = (name: string, count: number, labels: Readonly<Record<string, string>>) =>
@@ -141,7 +141,7 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     expect(events.map(({ properties }) => properties?.['carried_seconds'])).toEqual([3600, 3600]);
   });
 
-  test('a tenant cluster found late is given back once what its node was down for, as told late', () => {
+  test('a tenant cluster found late gets one reversal for downtime of its node that was reported late', () => {
     const made = world();
     made.node(node('n7'));
     made.pod(pod({ name: 'p', containers: [{ cpu: '1' }] }));
@@ -154,7 +154,7 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     expect(cpu(made.close(START + HOUR, START + 2 * HOUR).events)).toBe(0.5);
   });
 
-  test('A05: on a node that is billed whole its GPU time is paid for', () => {
+  test('A05: on a node that is billed as a whole its GPU time is paid for', () => {
     const made = world(cluster('b', {}, { namespace: 'tenant-b' }));
     const labels = { ...N1.labels, 'vcluster.loft.sh/managed-by': 'tenant-b' };
     made.node(gpuNode({ ...N1, name: 'n1', labels }));
@@ -163,7 +163,7 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     expect(listed(diagnostics)).toEqual({ 'tenant-a/p': [NO_CLUSTER, 0] });
   });
 
-  test('A06: in a namespace that says a syncer maps it and is refused, whatever its labels', () => {
+  test('A06: in a namespace that a syncer claims and discovery refuses, whatever its labels', () => {
     const made = world(cluster('b', {}, { namespace: 'tenant-b' }));
     made.observation.refusedNamespaces.add('tenant-a');
     made.node(gpuNode({ ...N1, name: 'n1' }));
@@ -172,7 +172,7 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
     made.pod(pod({ name: 'no-gpu', labels: {}, containers: [{ cpu: '1' }] }));
     const { diagnostics } = made.close(START, START + HOUR);
     const reason =
-      'in a namespace that says a syncer maps it and that is given to nobody; discovery_problems says why';
+      'in a namespace that a syncer claims and that belongs to no tenant cluster; discovery_problems has the reason';
     expect(listed(diagnostics)).toEqual({
       'tenant-a/imported': [reason, 2],
       'tenant-a/p': [reason, 0],
@@ -215,16 +215,16 @@ describe('what a tenant cluster brought is neither billed nor listed', () => {
   });
 });
 
-test('the reason tells a label of two kinds of tenants from a namespace of several', () => {
+test('the reason differs between labels of two kinds of tenants and a namespace of several', () => {
   const team = cluster('x', {}, { source: 'namespaces' });
   const both = { managedBy: 'a', claim: 'namespaces/x' };
   expect(unattributedReason(both, [cluster('a'), team])).toBe(
-    'labels of two kinds of tenants, "a" and "namespaces/x", and no one can tell which holds',
+    'labels of two kinds of tenants, "a" and "namespaces/x", which contradict each other',
   );
-  const noLabel = 'no label that tells whose it is, in a namespace of tenant clusters';
+  const noLabel = 'no label that names its owner, in a namespace of tenant clusters';
   expect(unattributedReason({}, [team])).toBe(noLabel);
   expect(unattributedReason({}, [cluster('a'), team])).toBe(
-    'several tenant clusters in its namespace, and no label that tells whose it is',
+    'several tenant clusters in its namespace, and no label that names its owner',
   );
   for (const clusters of [[], [cluster('a')]]) {
     expect(unattributedReason({}, clusters)).toBe(

@@ -3,13 +3,16 @@ import { quote } from '../../model/quote.ts';
 import type { ObjectLabels } from '../timelines/object-labels.ts';
 import type { ObservationReader } from '../timelines/observation.ts';
 
-/** Why none of the tenant clusters that an object's namespace has is its own (docs/explanation/discovery.md#whose-an-object-is). */
+/**
+ * Returns why an object belongs to none of the tenant clusters of its namespace
+ * (docs/explanation/discovery.md#whose-an-object-is).
+ */
 export function unattributedReason(
   { managedBy, claim }: ObjectLabels,
   clusters: readonly TenantCluster[],
 ): string {
   if (managedBy !== undefined && clusters.some(({ name }) => name === managedBy)) {
-    return `labels of two kinds of tenants, ${quote(managedBy)} and ${quote(claim ?? '')}, and no one can tell which holds`;
+    return `labels of two kinds of tenants, ${quote(managedBy)} and ${quote(claim ?? '')}, which contradict each other`;
   }
   if (managedBy !== undefined) {
     return `managed by ${quote(managedBy)}, which is no tenant cluster of its namespace`;
@@ -18,24 +21,24 @@ export function unattributedReason(
     return `labelled as that of ${quote(claim)}, which is no tenant cluster of its namespace`;
   }
   if (clusters.length > 0 && clusters.every(({ source }) => source !== 'workload')) {
-    return 'no label that tells whose it is, in a namespace of tenant clusters';
+    return 'no label that names its owner, in a namespace of tenant clusters';
   }
   return clusters.length > 1
-    ? 'several tenant clusters in its namespace, and no label that tells whose it is'
+    ? 'several tenant clusters in its namespace, and no label that names its owner'
     : 'created after its tenant cluster was uninstalled';
 }
 
 const REFUSED =
-  'in a namespace that says a syncer maps it and that is given to nobody; discovery_problems says why';
+  'in a namespace that a syncer claims and that belongs to no tenant cluster; discovery_problems has the reason';
 
-/** Why GPU time of a tenant cluster with nodes of its own is billed to nobody though its owner is known. */
+/** Reason for unbilled GPU time on private nodes whose owner is known. */
 export const EXCLUDED_NAMESPACE =
-  'in a namespace of TENANT_EXCLUDE_NAMESPACES, in which nothing is billed; take the namespace out, or what holds GPUs';
+  'in a namespace of TENANT_EXCLUDE_NAMESPACES, in which nothing is billed; remove the namespace from the list, or the pods with GPUs from the namespace';
 
 /**
- * Why an object is unattributed in a namespace without tenant clusters; undefined for what a tenant cluster
- * has nothing to do with. Only a syncer writes the label, so somebody's tenant cluster brought it; imported
- * objects in namespaces that a syncer maps lack it.
+ * Returns why an object is unattributed in a namespace without tenant clusters; undefined for
+ * objects that no tenant cluster brought. Only a syncer writes the label `managed-by`, so a tenant
+ * cluster brought it. Imported objects in mapped namespaces lack it.
  */
 export function strayReason(
   { refusedNamespaces }: Pick<ObservationReader, 'refusedNamespaces'>,

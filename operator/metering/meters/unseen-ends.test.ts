@@ -8,12 +8,12 @@ import type { RawObject } from '../../kubernetes/source.ts';
 import { draWorld } from './testing/claim-scene.ts';
 import { resourceClaim } from './testing/claims.ts';
 import { gpuNode, N1 } from './testing/gpu-nodes.ts';
-import { own } from './testing/node-hours.ts';
+import { dedicatedTo } from './testing/node-hours.ts';
 import { cluster, pod, workload } from './testing/objects.ts';
 import { createWorld, HOUR, START } from './testing/world.ts';
 
 const at = (seconds: number) => START + seconds * 1000;
-/** Told by a watch that was resumed: it was at some moment of five seconds. */
+/** Reported by a resumed watch: it happened at some moment of five seconds. */
 const unseen = {
   at: at(600),
   knownUntil: at(580),
@@ -21,7 +21,7 @@ const unseen = {
   happened: { from: at(590), until: at(595) },
 };
 
-/** How far off each event says that it is, by metric. */
+/** Uncertainty of each event, by metric. */
 function uncertain(events: readonly UsageEvent[]): Readonly<Record<string, unknown>> {
   return Object.fromEntries(
     events.map(({ metric, properties }) => [metric, properties?.['uncertain_seconds']]),
@@ -34,10 +34,10 @@ function view<T>(project: (object: RawObject) => T | undefined, object: RawObjec
   return projected;
 }
 
-test('W35: a whole node that went while nobody looked says on each of its events how far off it is', () => {
+test('W35: a complete node that went unobserved has its uncertainty on each of its events', () => {
   const world = createWorld();
   world.clusters([cluster('a')]);
-  const node = gpuNode(own(N1));
+  const node = gpuNode(dedicatedTo(N1));
   world.node(node);
   world.observation.nodes.deleted(view(projectNode, node), unseen);
   const { events } = world.close(START, START + HOUR);
@@ -51,7 +51,7 @@ test('W35: a whole node that went while nobody looked says on each of its events
   expect(next.events).toEqual([]);
 });
 
-test('W35: a resource claim whose pod went while nobody looked says how far off it is', () => {
+test('W35: a resource claim whose pod went unobserved has its uncertainty', () => {
   const world = draWorld({});
   const running = view(projectPod, pod({ name: 'c', node: 'n1' }));
   world.observation.pods.deleted(running, unseen);
@@ -59,7 +59,7 @@ test('W35: a resource claim whose pod went while nobody looked says how far off 
   expect(uncertain(events)).toMatchObject({ tenant_gpu_hours: 5 });
 });
 
-test('W35: a resource claim that is billed from its allocation says how far off its own end is', () => {
+test('W35: a resource claim that is billed from its allocation has the uncertainty of its own end', () => {
   const world = draWorld({ podLifetime: 'scheduled', pods: [] });
   const claim = view(projectResourceClaim, resourceClaim({ pods: [] }));
   world.observation.resourceClaims.deleted(claim, unseen);
@@ -67,7 +67,7 @@ test('W35: a resource claim that is billed from its allocation says how far off 
   expect(uncertain(events)).toMatchObject({ tenant_gpu_hours: 5 });
 });
 
-test('W35: a control plane that went while nobody looked says how far off it is', () => {
+test('W35: a control plane that went unobserved has its uncertainty', () => {
   const world = createWorld();
   world.clusters([cluster('a')]);
   const gone = workload({ name: 'a' });
@@ -77,7 +77,7 @@ test('W35: a control plane that went while nobody looked says how far off it is'
   expect(uncertain(events)).toMatchObject({ tenant_instance_hours: 5 });
 });
 
-test('W35: a control plane that began while nobody looked says so, unless another was ready before', () => {
+test('W35: a control plane that began unobserved has its uncertainty, unless another was ready before', () => {
   const begins = { ...unseen, happened: { from: at(590), until: at(600) } };
   const instance = (others: readonly RawObject[], goneAt?: number) => {
     const world = createWorld();
@@ -100,7 +100,7 @@ test('W35: a control plane that began while nobody looked says so, unless anothe
   expect(instance([other], at(700))).toEqual({ tenant_instance_hours: undefined });
 });
 
-test('of pods that went while nobody looked, the one that is farthest off is told', () => {
+test('of pods that went unobserved, the largest uncertainty counts', () => {
   const world = createWorld();
   world.clusters([cluster('a')]);
   for (const name of ['p', 'q', 'seen']) {
@@ -114,9 +114,9 @@ test('of pods that went while nobody looked, the one that is farthest off is tol
   expect(uncertain(events)).toEqual({ tenant_cpu_core_hours: 5 });
 });
 
-test('what was seen says nothing of the kind', () => {
+test('what was observed has no uncertainty', () => {
   const world = draWorld({});
-  world.node(gpuNode(own({ ...N1, name: 'n2' })));
+  world.node(gpuNode(dedicatedTo({ ...N1, name: 'n2' })));
   world.workload(workload({ name: 'a' }));
   const { events } = world.close(START, START + HOUR);
   expect(events.length).toBeGreaterThan(4);

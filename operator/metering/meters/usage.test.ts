@@ -49,13 +49,7 @@ describe('CPU and memory by usage', () => {
 
   test.each([
     ['C15: a control plane pod', false, { app: 'vcluster' }, ['400m', '1Gi'], [0.1, 0.5]],
-    [
-      'C16: a control plane pod, when asked',
-      true,
-      { app: 'vcluster' },
-      ['400m', '1Gi'],
-      [0.5, 1.5],
-    ],
+    ['C16: a control plane pod, when set', true, { app: 'vcluster' }, ['400m', '1Gi'], [0.5, 1.5]],
     ['C15 by the specified label', false, { app: 'tenant-cluster' }, ['400m', '1Gi'], [0.1, 0.5]],
     ['C16 by the specified label', true, { app: 'tenant-cluster' }, ['400m', '1Gi'], [0.5, 1.5]],
     ['C17: etcd of a control plane', false, { app: 'vcluster-etcd' }, ['200m', '0'], [0.1, 0.5]],
@@ -71,7 +65,7 @@ describe('CPU and memory by usage', () => {
     expect([cpu(events), memory(events)]).toEqual(want);
   });
 
-  test('C20: a pod without a sample is unknown, and does not hold back the others', () => {
+  test('C20: a pod without a sample is unknown, and does not delay the others', () => {
     const world = createWorld();
     world.clusters([cluster('a', { cpuMemoryBasis: 'usage' })]);
     world.pod(pod({ name: 'p' }));
@@ -113,7 +107,7 @@ describe('CPU and memory by usage', () => {
     });
   });
 
-  test('a sample holds for two intervals, not for ever, and never past the pod', () => {
+  test('a sample counts for two intervals, not for ever, and never past the pod', () => {
     const world = createWorld({ settings: { sampleValidMs: 600_000 } });
     world.clusters([cluster('a', { cpuMemoryBasis: 'usage' })]);
     world.pod(pod({ name: 'p' }));
@@ -123,7 +117,7 @@ describe('CPU and memory by usage', () => {
     expect(cpu(events)).toBe(1.1);
   });
 
-  test('the capacity type of the event is the one that held while the pod ran', () => {
+  test('the capacity type of the event is the one while the pod ran', () => {
     const events = byUsage('usage', (world) => {
       world.pod(pod({ name: 'p' }));
       world.sample({ p: ['1', '0'] }, START);

@@ -16,20 +16,22 @@ export interface WindowSpan<S> {
   readonly cluster: TenantCluster;
   readonly from: number;
   readonly to: number;
-  /** Since when the object is in this state and its tenant cluster exists, perhaps before `from`. */
+  /** Since when the object is in this state and its tenant cluster exists; can be before `from`. */
   readonly since: number;
-  /** Of a closed window, charged or credited late (docs/explanation/metering.md#late-facts). */
+  /** From a closed window, charged or reversed late (docs/explanation/metering.md#late-facts). */
   readonly carried: boolean;
-  /** How far off its beginning or end may be where nobody saw it; milliseconds, the larger of both. */
+  /**
+   * Uncertainty of its beginning or end where nobody observed it; milliseconds, the larger of both.
+   */
   readonly uncertain: number;
-  /** -1 takes back what was billed. */
+  /** -1 reverses what was billed. */
   readonly weight: 1 | -1;
-  /** What it runs on counts as closed windows went by, before late facts. */
+  /** Its node counts as closed windows used it, before late facts. */
   readonly asBilled: boolean;
   readonly mapped: Mapped;
 }
 
-/** The timelines of a kind, as `Timelines` gives them. */
+/** The timelines of a kind, as `Timelines` provides them. */
 export interface TimelineView<S> {
   namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]>;
   inNamespace(namespace: string): Iterable<Timeline<S>>;
@@ -40,22 +42,23 @@ interface Pass {
   readonly carried: boolean;
   readonly weight: 1 | -1;
   readonly asBilled: boolean;
-  /** The one tenant cluster whose usage counts; all of them where there is none. */
+  /** The only tenant cluster whose usage counts; absent for all of them. */
   readonly clusterId?: string;
 }
 
 /**
- * Visits everything of a kind that is charged in a window: the spans inside it, then what late facts
- * changed about closed windows (`after − before`), then the past of tenant clusters, and of
- * namespaces of theirs, that became known after windows of it had been closed. `alsoLate` names objects whose charge depends on something
- * else that changed late, such as their node. Objects of excluded tenant clusters, and control plane
- * objects unless METER_CONTROL_PLANE, are left out; what is left out because nobody can tell whose it is, is listed. One timeline
- * after the other.
+ * Visits all charged stretches of a kind in a window, one timeline at a step.
+ * 1. The spans inside the window.
+ * 2. What late facts changed about closed windows (`after − before`), also of objects that
+ *    `alsoLate` selects, such as those on a changed node.
+ * 3. The past of tenant clusters and namespaces that became known after their windows were closed.
+ * 4. Excluded tenant clusters are left out, and control planes unless METER_CONTROL_PLANE. Objects
+ *    without a known owner are left out and listed.
  */
-export function* visitPieces<S extends { readonly labels: ObjectLabels }>(
+export function* visitWindowSpans<S extends { readonly labels: ObjectLabels }>(
   input: MeterInput,
   view: TimelineView<S>,
-  visit: (piece: WindowSpan<S>) => void,
+  visit: (span: WindowSpan<S>) => void,
   alsoLate?: (timeline: Timeline<S>) => boolean,
 ): Generator<void, void> {
   const visitWindow = createWindowVisitor(input, visit);
@@ -71,13 +74,13 @@ export function* visitPieces<S extends { readonly labels: ObjectLabels }>(
 const MEASURED: Pass = { carried: false, weight: 1, asBilled: false };
 
 /**
- * Visits of one timeline after the other what is charged of it inside the window, and what is not since it is
- * control plane (`visitFree`).
+ * Returns a visitor of timelines for the window. It passes charged stretches to `visit`, and
+ * stretches that are free because they are control plane to `visitFree`.
  */
 export function createWindowVisitor<S extends { readonly labels: ObjectLabels }>(
   input: MeterInput,
-  visit: (piece: WindowSpan<S>) => void,
-  visitFree: (piece: WindowSpan<S>) => void = () => undefined,
+  visit: (span: WindowSpan<S>) => void,
+  visitFree: (span: WindowSpan<S>) => void = () => undefined,
 ): (timeline: Timeline<S>) => void {
   const { window, observation } = input;
   const inWindow = new Attributor(input, window.start, window.end);
@@ -90,11 +93,11 @@ export function createWindowVisitor<S extends { readonly labels: ObjectLabels }>
   };
 }
 
-/** Visits what is carried into a window out of those before it, one timeline after the other. */
+/** Visits what is carried into a window from earlier ones, one timeline at a step. */
 export function* visitPast<S extends { readonly labels: ObjectLabels }>(
   input: MeterInput,
   view: TimelineView<S>,
-  visit: (piece: WindowSpan<S>) => void,
+  visit: (span: WindowSpan<S>) => void,
   alsoLate?: (timeline: Timeline<S>) => boolean,
 ): Generator<void, void> {
   const { window, meteredFrom } = input;
@@ -109,10 +112,10 @@ export function* visitPast<S extends { readonly labels: ObjectLabels }>(
   }
   for (const { cluster, namespace, from } of lateNamespaces(input)) {
     if (from >= window.start) continue;
-    const ownPast = new Attributor(input, Math.max(from, meteredFrom), window.start);
+    const past = new Attributor(input, Math.max(from, meteredFrom), window.start);
     const pass: Pass = { carried: true, weight: 1, asBilled: true, clusterId: cluster.id };
     for (const timeline of view.inNamespace(namespace)) {
-      ownPast.visit(timeline, timeline.billed ?? timeline.spans, pass, visit);
+      past.visit(timeline, timeline.billed ?? timeline.spans, pass, visit);
       yield;
     }
   }
@@ -122,7 +125,7 @@ function isManaged({ state }: Span<{ readonly labels: ObjectLabels }>): boolean 
   return state.labels.managedBy !== undefined;
 }
 
-/** Namespaces whose past became known as a tenant cluster's after windows of it had been closed. */
+/** Namespaces that became known as a tenant cluster's after their windows were closed. */
 function lateNamespaces({ observation, learntUntil }: MeterInput): readonly LateNamespace[] {
   const { tenantClusters } = observation;
   if (tenantClusters.sequence <= learntUntil) return [];
@@ -145,7 +148,7 @@ function lateOf<S>(
   return late;
 }
 
-/** Pods on nodes whose billed past has changed; undefined when there are no such nodes. */
+/** Selects pods on nodes whose billed past has changed; undefined without such nodes. */
 export function onLateNodes(
   input: MeterInput,
 ): ((timeline: Timeline<{ readonly node: string }>) => boolean) | undefined {
@@ -160,7 +163,10 @@ function mappedTo({ namespace, source }: TenantCluster, objects: string): Mapped
   return source === 'namespaces' ? 'named' : true;
 }
 
-/** Attributes objects during `[from, to)`, asking once per tenancy, which is one namespace's, and set of labels. */
+/**
+ * Attributes objects during `[from, to)`, once for each tenancy of a namespace and each set of
+ * labels.
+ */
 class Attributor {
   readonly #input: MeterInput;
   readonly #from: number;
@@ -187,8 +193,8 @@ class Attributor {
     timeline: Timeline<S>,
     spans: readonly Span<S>[],
     pass: Pass,
-    visit: (piece: WindowSpan<S>) => void,
-    visitFree: (piece: WindowSpan<S>) => void = () => undefined,
+    visit: (span: WindowSpan<S>) => void,
+    visitFree: (span: WindowSpan<S>) => void = () => undefined,
   ): void {
     let objectSince: number | undefined;
     for (const span of spans) {
@@ -214,8 +220,8 @@ class Attributor {
         if (cluster.excluded) continue;
         const isFree = owner.kind === 'control-plane' && !cluster.metering.meterControlPlane;
         if (pass.clusterId !== undefined && cluster.id !== pass.clusterId) continue;
-        // One is made for every object of the cluster: without others on the way.
-        const piece = {
+        // Made for every object of the cluster, so without intermediate objects.
+        const charged = {
           timeline,
           state: span.state,
           cluster,
@@ -229,9 +235,9 @@ class Attributor {
           uncertain: Math.max(uncertainOf(span, start, end), uncertainOf(tenancy, start, end)),
         };
         const use = isFree ? visitFree : visit;
-        use(piece);
+        use(charged);
       }
-      // Of closed windows, tenancies that ended long ago are forgotten.
+      // Tenancies of closed windows that ended long ago are forgotten.
       if (unreported <= 0 || pass.carried) continue;
       const stray = strayReason(this.#input.observation, timeline.namespace, span.state.labels);
       if (stray !== undefined) noteUnattributed(this.#input.diagnostics, timeline, stray);

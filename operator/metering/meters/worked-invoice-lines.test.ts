@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { gpusOf } from '../../model/gpu-units.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
-import { resourceClaim, result, slice, wholeGpu } from './testing/claims.ts';
+import { resourceClaim, result, slice, fullGpu } from './testing/claims.ts';
 import { gpuNode, N1, N2, N3, N4, N5, N6, type NodeFixture, variant } from './testing/gpu-nodes.ts';
 import { hamiGiven, hamiNode } from './testing/hami.ts';
 import { fractionPod, KAI, reservation } from './testing/kai.ts';
@@ -14,7 +14,7 @@ const PAGE = readFileSync(new URL('../../../docs/explanation/gpus.md', import.me
 const NODES = readFileSync(new URL('../../../docs/explanation/nodes.md', import.meta.url), 'utf8');
 const GPU = 'nvidia.com/gpu';
 
-/** What the page says about a mode: the sku, and the figure in bold. */
+/** The page's line about a mode: the sku, and the figure in bold. */
 function published(begins: string): readonly [sku: string | undefined, hours: number] {
   const row = PAGE.split('\n').find((line) => line.startsWith(`| ${begins}`));
   if (row === undefined) throw new Error(`no row: docs/explanation/gpus.md: "${begins}"`);
@@ -118,7 +118,7 @@ test.each<[string, RawObject, readonly RawObject[], number]>([
   const world = createWorld();
   world.clusters([cluster('c0'), cluster('c1')]);
   world.node(gpuNode({ ...N1, capacity: {} }));
-  const shared = { ...wholeGpu(0), allowMultipleAllocations: true, capacity };
+  const shared = { ...fullGpu(0), allowMultipleAllocations: true, capacity };
   world.slice(slice({ devices: [shared] }));
   const end = START + hours * HOUR;
   for (const [index, consumedCapacity] of consumed.entries()) {
@@ -146,7 +146,7 @@ describe('the accountant reckons as the meter does: nodes of a tenant cluster’
   const inside = 'tenant-tenant-a-a';
   const end = START + 36 * HOUR;
 
-  test('billed whole', () => {
+  test('billed as a whole', () => {
     const world = createWorld({ inside });
     world.clusters([cluster('a')]);
     world.node(gpuNode(N1));

@@ -17,25 +17,27 @@ const VALUES: ReadonlyMap<string, CapacityType> = new Map([
   ['capacity-block', 'reserved'],
 ]);
 
-/** A capacity type, and the label that said so; without one it is the default. */
+/** A capacity type and the label that decided it; `label` is absent for the default. */
 export interface CapacityTypeDecision {
   readonly type: CapacityType;
   readonly label?: string;
 }
 
-type Reading = readonly [label: string, type: CapacityType | undefined];
+type LabelReading = readonly [label: string, type: CapacityType | undefined];
 
 /**
- * The capacity type of a node (docs/explanation/metering.md#capacity-type-zone-and-region): the label the
- * operator names, then Karpenter, EKS, GKE, AKS and the lifecycle label. Values are read without
- * regard to case, `_` as `-`; a value that nobody knows falls through to the next label; without any
- * it is on demand.
+ * Returns the capacity type of a node, `on-demand` when no label decides it
+ * (docs/explanation/metering.md#capacity-type-zone-and-region).
+ * 1. The label of CAPACITY_TYPE_LABEL goes first, then Karpenter, EKS, GKE, AKS and the lifecycle
+ *    label.
+ * 2. Values are compared without case, and `_` counts as `-`.
+ * 3. An unknown value falls through to the next label.
  */
 export function decideCapacityType(
   labels: Labels,
   capacityTypeLabel: string,
 ): CapacityTypeDecision {
-  const readings: readonly Reading[] = [
+  const readings: readonly LabelReading[] = [
     named(labels, capacityTypeLabel),
     named(labels, 'karpenter.sh/capacity-type'),
     named(labels, 'eks.amazonaws.com/capacityType'),
@@ -49,13 +51,13 @@ export function decideCapacityType(
   return { type: 'on-demand' };
 }
 
-function named(labels: Labels, label: string): Reading {
+function named(labels: Labels, label: string): LabelReading {
   const value = labels[label];
   if (typeof value !== 'string') return [label, undefined];
   return [label, VALUES.get(value.trim().toLowerCase().replaceAll('_', '-'))];
 }
 
-function flagged(labels: Labels, label: string, type: CapacityType): Reading {
+function flagged(labels: Labels, label: string, type: CapacityType): LabelReading {
   const value = labels[label];
   const isSet = typeof value === 'string' && value.toLowerCase() === 'true';
   return [label, isSet ? type : undefined];

@@ -17,7 +17,7 @@ const devices = (spec: RawObject): number => effectiveRequests(spec, {}).extende
 describe('devices of a pod', () => {
   test.each([
     [
-      'G04: an init container that asks for more',
+      'G04: an init container that requests more',
       { containers: [querying(2)], initContainers: [querying(4)] },
       4,
     ],
@@ -67,7 +67,7 @@ describe('a resize in place', () => {
     expect(effectiveRequests(spec, podStatus).cpu).toBe(cores * 1_000_000_000n);
   });
 
-  test('of pod-level resources holds the larger of asked and granted', () => {
+  test('of pod-level resources counts the larger of requested and allocated', () => {
     const pod = { containers: [], resources: { requests: { cpu: '1' } } };
     const granted = { resources: { requests: { cpu: '3' } } };
     expect(effectiveRequests(pod, granted).cpu).toBe(3_000_000_000n);

@@ -3,7 +3,7 @@ import { larger } from '../../model/decimal.ts';
 import { amountAt, conditionOf, listAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
 
-/** What a pod holds by its requests. */
+/** The resources that a pod takes by its requests. */
 export interface Requests {
   /** Nanocores. */
   readonly cpu: bigint;
@@ -21,11 +21,15 @@ const NANOS_PER_UNIT = 1_000_000_000n;
 const sharedRequests = createSharedValues<Requests>();
 
 /**
- * The effective requests of a pod, computed as the scheduler does (docs/explanation/metering.md#effective-requests;
- * KEP-753 sidecars, KEP-2837 pod-level resources, KEP-1287 in-place resize):
- * the larger of *containers plus sidecars* and *any init container plus the sidecars before it*;
- * pod-level values replace the sum for CPU, memory and huge pages; overhead comes on top. Extended
- * resources that a resource claim serves are the claim's, and left out here (KEP-5004).
+ * Returns the effective requests of a pod, computed as the scheduler does
+ * (docs/explanation/metering.md#effective-requests; KEP-753 sidecars, KEP-2837 pod-level resources,
+ * KEP-1287 in-place resize).
+ * 1. The larger of two sums counts: containers plus sidecars, or any init container plus the
+ *    sidecars before it.
+ * 2. Pod-level values replace the sum for CPU, memory and huge pages.
+ * 3. Overhead comes on top.
+ * 4. Extended resources that a resource claim serves are left out, because the claim is metered
+ *    (KEP-5004).
  */
 export function effectiveRequests(
   spec: RawObject,
@@ -44,7 +48,7 @@ export function effectiveRequests(
   );
 }
 
-/** The one shared value of an API with these amounts; `extended` in name order. */
+/** Returns the shared value of an API with these amounts; `extended` must be in name order. */
 function shareRequests(
   api: Api,
   cpu: bigint,
@@ -59,18 +63,18 @@ function shareRequests(
   }));
 }
 
-/** True when both hold the same, whether or not they are the same value. */
+/** True when both have the same amounts, whether or not they are the same object. */
 export function sameRequests(a: Requests, b: Requests): boolean {
   if (a === b) return true;
   if (a.cpu !== b.cpu || a.memory !== b.memory || a.extended.size !== b.extended.size) return false;
   return [...a.extended].every(([name, count]) => b.extended.get(name) === count);
 }
 
-/** What both hold at the least: one of them where it is. */
+/** Returns the smaller of each amount, as `a` or `b` itself where one of them equals that. */
 export function leastRequests(a: Requests, b: Requests): Requests {
   const extended = [...a.extended].flatMap(([name, count]) => {
-    const held = Math.min(count, b.extended.get(name) ?? 0);
-    return held === 0 ? [] : [[name, held] as const];
+    const both = Math.min(count, b.extended.get(name) ?? 0);
+    return both === 0 ? [] : [[name, both] as const];
   });
   const least = {
     cpu: a.cpu < b.cpu ? a.cpu : b.cpu,
@@ -85,12 +89,12 @@ function containerAmounts(spec: RawObject, status: RawObject): Amounts {
   const total: Amounts = new Map();
   const sidecars: Amounts = new Map();
   const initPeak: Amounts = new Map();
-  for (const container of listAt(spec, 'containers')) add(total, heldBy(container, resize));
+  for (const container of listAt(spec, 'containers')) add(total, amountsOf(container, resize));
   for (const container of listAt(spec, 'initContainers')) {
     if (container['restartPolicy'] === 'Always') {
-      const held = heldBy(container, resize);
-      add(total, held);
-      add(sidecars, held);
+      const sidecar = amountsOf(container, resize);
+      add(total, sidecar);
+      add(sidecars, sidecar);
       continue;
     }
     const running: Amounts = new Map(sidecars);
@@ -101,28 +105,33 @@ function containerAmounts(spec: RawObject, status: RawObject): Amounts {
   return total;
 }
 
-/** A node never serves one name by a device plugin and by claims together. */
+/**
+ * Names that claims serve. A node never serves one name by a device plugin and by claims together.
+ */
 function servedByClaim(status: RawObject): readonly string[] {
   const mappings = listAt(recordAt(status, 'extendedResourceClaimStatus'), 'requestMappings');
   return mappings.flatMap((mapping) => textAt(mapping, 'resourceName') ?? []);
 }
 
-/** Only CPU, memory and huge pages can be given for the pod as a whole; other names keep the sum. */
+/**
+ * Amounts that the pod itself requests: only CPU, memory and huge pages. Other names keep the sum
+ * of the containers.
+ */
 function podLevelAmounts(spec: RawObject, status: RawObject): Amounts {
   const wanted = amountsAt(recordAt(spec, 'resources'), 'requests');
   const infeasible = isInfeasible(status);
-  const held: Amounts = new Map();
-  for (const [name, amount] of wanted) if (isPodLevel(name)) held.set(name, amount);
-  if (held.size === 0) return held;
+  const podLevel: Amounts = new Map();
+  for (const [name, amount] of wanted) if (isPodLevel(name)) podLevel.set(name, amount);
+  if (podLevel.size === 0) return podLevel;
   const granted: Amounts = new Map();
   raise(granted, amountsAt(recordAt(status, 'resources'), 'requests'));
   raise(granted, amountsAt(status, 'allocatedResources'));
-  for (const [name, amount] of held) {
+  for (const [name, amount] of podLevel) {
     const allocated = granted.get(name);
     if (allocated === undefined) continue;
-    held.set(name, infeasible ? allocated : larger(amount, allocated));
+    podLevel.set(name, infeasible ? allocated : larger(amount, allocated));
   }
-  return held;
+  return podLevel;
 }
 
 interface Resize {
@@ -143,20 +152,23 @@ function isInfeasible(status: RawObject): boolean {
 }
 
 /**
- * A container that is being resized holds the largest of asked, granted and actuated; an infeasible
- * wish holds nothing.
+ * Amounts of one container. During a resize the largest of requested, allocated and actuated
+ * counts; an infeasible request does not count.
  */
-function heldBy(container: RawObject, resize: Resize): Amounts {
+function amountsOf(container: RawObject, resize: Resize): Amounts {
   const requested = requestsOf(container);
   const status = resize.statuses.get(container['name']);
   if (status === undefined) return requested;
-  const held: Amounts = resize.infeasible ? new Map() : requested;
-  raise(held, amountsAt(recordAt(status, 'resources'), 'requests'));
-  raise(held, amountsAt(status, 'allocatedResources'));
-  return held;
+  const amounts: Amounts = resize.infeasible ? new Map() : requested;
+  raise(amounts, amountsAt(recordAt(status, 'resources'), 'requests'));
+  raise(amounts, amountsAt(status, 'allocatedResources'));
+  return amounts;
 }
 
-/** A limit without a request is the request (API defaulting), which old objects may lack. */
+/**
+ * Requests of a container. A limit without a request is the request: the API sets it so, but old
+ * objects may lack it.
+ */
 function requestsOf(container: RawObject): Amounts {
   const resources = recordAt(container, 'resources');
   const amounts = amountsAt(resources, 'limits');
@@ -186,7 +198,7 @@ function isPodLevel(name: string): boolean {
   return name === 'cpu' || name === 'memory' || name.startsWith('hugepages-');
 }
 
-/** Extended resource names are qualified, and whole numbers. */
+/** Extended resources only: their names have a domain and their amounts are integers. */
 function extendedOf(total: Amounts): [string, number][] {
   return [...total]
     .filter(([name, amount]) => name.includes('/') && amount > 0n)

@@ -7,50 +7,59 @@ import {
   sameNodeState,
   shareNodeState,
 } from './node-state.ts';
-import { providedState, type ProviderWord } from './provided-node.ts';
+import { providedState, type ProviderStatement } from './provided-node.ts';
 import { type Api, API_OF_HOST } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
 import { change, currentState, enter, type Timeline } from './timeline.ts';
 
-/** Where a node was seen. */
+/** Which API shows a node, and what the provider states about it. */
 interface NodePlace {
-  /** Since when it is a node of another cluster, whatever was believed of it before. */
+  /**
+   * Since when it is a node of another cluster, milliseconds since the epoch; overrides the state
+   * before.
+   */
   readonly foreignSince?: number | undefined;
   /** The API that shows it. */
   readonly api?: Api;
-  /** Given where the tenant's word does not count; `pending` while nobody knows what the provider says. */
-  readonly word?: ProviderWord | 'pending' | undefined;
+  /**
+   * Set where the provider's statement counts instead of the tenant's; `pending` while it is not
+   * known yet.
+   */
+  readonly statement?: ProviderStatement | 'pending' | undefined;
 }
 
-const NOTHING_STATED: ProviderWord = { labels: {} };
+const NOTHING_STATED: ProviderStatement = { labels: {} };
 
 /**
- * Follows a node from its creation. Its state changes when the change arrives, but for going down:
- * that began when the taint was added or, where no taint says, when the node ceased to be Ready
- * (docs/explanation/nodes.md#downtime). It is up again when the taint is gone.
+ * Brings the timeline of a node up to date with a version of it
+ * (docs/explanation/nodes.md#downtime).
+ * 1. A state begins when the change arrives.
+ * 2. Downtime begins when the taint was added, or without a taint time when the node ceased to be
+ *    Ready.
+ * 3. Downtime ends when the taint is gone.
  */
 export function followNode(
   timeline: Timeline<NodeState>,
   node: NodeView,
   settings: NodeSettings,
   seen: Sighting,
-  { foreignSince, api = API_OF_HOST, word: given }: NodePlace = {},
+  { foreignSince, api = API_OF_HOST, statement: given }: NodePlace = {},
 ): void {
   const share = (state: NodeState): NodeState => shareNodeState(state, api);
   let current = currentState(timeline);
-  // What the provider said before goes on, and so does the tenant's word where it has counted until now.
+  // The provider's earlier statement stays in force. Without one, the tenant's statement does.
   if (given === 'pending' && current?.trust === 'provider') return;
-  const unsaid = current === undefined ? NOTHING_STATED : undefined;
-  const word = given === 'pending' ? unsaid : given;
+  const nothingYet = current === undefined ? NOTHING_STATED : undefined;
+  const statement = given === 'pending' ? nothingYet : given;
   const reported = nodeState(node, settings, api);
   const own =
-    word === undefined
+    statement === undefined
       ? reported
       : share(
           providedState({
             node,
-            told: reported,
-            word,
+            reported,
+            statement,
             settings,
             spans: timeline.spans,
             at: seen.at,
@@ -67,7 +76,7 @@ export function followNode(
   }
   if (state.down && !current.down) {
     current = share({ ...current, down: true });
-    const since = word === undefined ? downSince(node, settings) : word.record?.downSince;
+    const since = statement === undefined ? downSince(node, settings) : statement.record?.downSince;
     enter(timeline, current, seen.trust(since ?? seen.from));
   }
   if (sameNodeState(current, state)) return;
@@ -75,9 +84,10 @@ export function followNode(
 }
 
 /**
- * What a node was at the least while it changes from `a` to `b`: down where either is, dedicated to
- * whom both are, of `a`'s size where it grows. Otherwise what `b` says counts from the earliest moment,
- * so that the older labels of a node are never billed beyond their time.
+ * Returns the cheapest state that a node can have had while it changed from `a` to `b`.
+ * 1. It is down if either is down, and has the size of `a` if it grows.
+ * 2. It is dedicated only to those to whom both are.
+ * 3. Everything else is taken from `b`, so that older labels are never billed beyond their time.
  */
 function leastNode(a: NodeState, b: NodeState): NodeState {
   const [before, after] = [sizesOf(a), sizesOf(b)];
@@ -96,7 +106,7 @@ function leastNode(a: NodeState, b: NodeState): NodeState {
   };
 }
 
-/** CPU, memory and GPUs. */
+/** CPU, memory and installed GPUs, to compare sizes. */
 function sizesOf({ cpu, memory, gpus }: NodeState): readonly bigint[] {
   return [cpu, memory, gpus.reduce((sum, { installed }) => sum + installed, 0n)];
 }

@@ -1,6 +1,6 @@
 import { gpuUnits, UNITS_PER_GPU } from '../../model/gpu-units.ts';
 
-/** What one device of a node is: a whole GPU, or a share of one (docs/explanation/gpus.md#gpu-quantity). */
+/** One device of a node: a full GPU or a share of one (docs/explanation/gpus.md#gpu-quantity). */
 export interface GpuDevice {
   /** Base model, the dimension `gpu_type`: `NVIDIA-H100-80GB-HBM3`, or `unknown`. */
   readonly type: string;
@@ -9,37 +9,43 @@ export interface GpuDevice {
    * `mig-1g.10gb-timeslice-2`.
    */
   readonly profile: string;
-  /** How much of a GPU it is, in parts ({@link UNITS_PER_GPU}). */
+  /** How much of a GPU it is, in {@link UNITS_PER_GPU}. */
   readonly units: bigint;
 }
 
-/** Devices of one kind that a pod holds together. */
-export interface HeldGpus {
+/** Devices of one kind that are allocated to one pod or claim. */
+export interface AllocatedGpus {
   readonly device: GpuDevice;
-  /** How many; informational, as in the property `gpu_devices`. */
+  /** Number of devices; informational, as the property `gpu_devices`. */
   readonly devices: number;
   /**
-   * What they come to, in parts. Not always `devices × device.parts`: a device may be shared among
-   * claims.
+   * Their sum in {@link UNITS_PER_GPU}. It can be less than `devices × device.units`: claims may
+   * share a device.
    */
   readonly units: bigint;
   /**
-   * What is billed of them where each device counts as one (`gpuQuantity: devices`), in parts of a
-   * whole; absent where it is `parts`.
+   * What is billed where each device counts as one (`gpuQuantity: devices`), in {@link
+   * UNITS_PER_GPU}. Absent where `units` is billed.
    */
   readonly asDevices?: bigint;
-  /** Percent of a device's cores that they may use, summed; absent where nothing limits cores. */
+  /** Percent of device cores that they may use, summed; absent where nothing limits cores. */
   readonly coresPct?: number;
-  /** How a share of a device came about, for explanations; absent where the device says it all. */
+  /**
+   * Why they count for this share of a device, for explanations; absent where the profile explains
+   * it.
+   */
   readonly sharedBy?: string;
 }
 
-/** The GPUs of one model that a node has. All amounts but `devices` are parts. */
+/** The GPUs of one model in a node. Amounts are in {@link UNITS_PER_GPU}, except `devices`. */
 export interface NodeGpus {
   readonly type: string;
-  /** Physical GPUs, whatever way they are cut. */
+  /** Physical GPUs, however they are partitioned. */
   readonly installed: bigint;
-  /** Of those, what cannot be allocated: a lost GPU, or all of them while no plugin offers any. */
+  /**
+   * The part of `installed` that cannot be allocated: a lost GPU, or all GPUs while no plugin
+   * offers any.
+   */
   readonly missing: bigint;
   /** Devices that the node advertises. */
   readonly devices: number;
@@ -54,8 +60,8 @@ export function migProfile(profile: string): string {
 }
 
 /**
- * The base model in a label or attribute: spaces become `-`, and the endings with which the NVIDIA
- * plugin marks shared and cut GPUs go.
+ * Returns the base model in a label or attribute. Spaces become `-`; the endings by which the
+ * NVIDIA plugin marks shared and partitioned GPUs are removed.
  */
 export function gpuModel(text: string): string {
   return sanitised(text)
@@ -64,8 +70,8 @@ export function gpuModel(text: string): string {
 }
 
 /**
- * The profile that the MIG single strategy hides in the product label, `1g.10gb`; undefined where
- * there is none.
+ * Returns the profile that the MIG single strategy appends to the product label, `1g.10gb`;
+ * undefined without one.
  */
 export function migProfileInProduct(product: string): string | undefined {
   const profile = /-MIG-(\d.*?)(?:-SHARED)?$/.exec(sanitised(product))?.[1];
@@ -77,25 +83,25 @@ function sanitised(text: string): string {
 }
 
 const SLICES = 7;
-/** Models whose MIG cuts are quarters instead of sevenths. */
+/** Models that MIG divides into quarters instead of sevenths. */
 const QUARTERED = /\bA30\b|RTX-PRO-6000/;
 
-/** Compute slices that a model has under MIG. */
+/** Number of compute slices of a model under MIG. */
 export function migSlicesOf(type: string): number {
   return QUARTERED.test(type) ? 4 : SLICES;
 }
 
-/** Compute slices of a profile, `mig-3g.40gb` having three; undefined when it does not say. */
+/** Number of compute slices of a profile, 3 for `mig-3g.40gb`; undefined when its name has none. */
 export function migSlicesIn(profile: string): number | undefined {
   const slices = Number(/^mig-(\d+)g\./.exec(profile)?.[1]);
   return slices > 0 ? slices : undefined;
 }
 
 /**
- * How much of its GPU a MIG device is: compute slices ÷ slices of the model; one that does not say
- * counts whole.
+ * Returns a MIG device's part of its GPU, in {@link UNITS_PER_GPU}: its compute slices ÷ those of
+ * the model. A profile without a number of slices counts as a full GPU.
  */
-export function migParts(type: string, profile: string): bigint {
+export function migUnits(type: string, profile: string): bigint {
   const all = migSlicesOf(type);
   const slices = migSlicesIn(profile);
   return slices === undefined || slices >= all ? UNITS_PER_GPU : gpuUnits(slices, all);

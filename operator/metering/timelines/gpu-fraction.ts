@@ -2,16 +2,16 @@ import type { RawObject } from '../../kubernetes/source.ts';
 import { amountAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 
 /**
- * KAI Scheduler and Run:ai give out parts of a GPU by annotations, without any resource; a pod of
- * theirs holds the GPU meanwhile (docs/explanation/gpus.md#kai-and-runai;
+ * A part of a GPU that KAI Scheduler or Run:ai gives a pod by annotations, without any resource. A
+ * reservation pod of theirs takes the GPU meanwhile (docs/explanation/gpus.md#kai-and-runai;
  * https://github.com/kai-scheduler/KAI-Scheduler, `pkg/common/resources/gpu_sharing.go`).
  */
 export interface GpuFraction {
-  /** Milliardths of a device; absent where memory is asked for. */
+  /** Billionths of a device; absent where memory is requested. */
   readonly nanos?: number;
-  /** MiB of a device. */
+  /** MiB of each device. */
   readonly memory?: number;
-  /** Of how many devices it holds that much. */
+  /** Number of devices; it gets that much of each. */
   readonly count: number;
 }
 
@@ -19,14 +19,14 @@ const FRACTION = 'gpu-fraction';
 const MEMORY = 'gpu-memory';
 const COUNT = 'gpu-fraction-num-devices';
 const GROUP = 'runai-gpu-group';
-/** Namespaces of the pods that hold GPUs whose parts others have. */
+/** Namespaces of the reservation pods, whose GPUs other pods share. */
 const RESERVATIONS: readonly string[] = ['kai-resource-reservation', 'runai-reservation'];
 
 const MOST_DEVICES = 64;
 const MOST_GROUPS = 64;
 const NANOS = 1_000_000_000n;
 
-/** The part that a pod's annotations ask for; undefined where they ask for none that can be had. */
+/** Returns the part that a pod's annotations request; undefined without a valid request. */
 export function gpuFraction(metadata: RawObject): GpuFraction | undefined {
   const annotations = recordAt(metadata, 'annotations');
   const count = countIn(annotations);
@@ -41,7 +41,10 @@ function countIn(annotations: RawObject): number {
   return /^[1-9]\d{0,8}$/.test(text) ? Math.min(Number(text), MOST_DEVICES) : 1;
 }
 
-/** The groups of a pod, sorted: the label itself, and one more for each further device. */
+/**
+ * Returns the GPU groups of a pod, sorted: one label for the first device, one more for each
+ * further device.
+ */
 export function gpuGroups(metadata: RawObject): readonly string[] | undefined {
   const labels = recordAt(metadata, 'labels');
   const names = Object.keys(labels).filter(
@@ -52,12 +55,12 @@ export function gpuGroups(metadata: RawObject): readonly string[] | undefined {
   return groups.size === 0 ? undefined : [...groups].toSorted();
 }
 
-/** Whether a pod in this namespace holds a GPU on behalf of those that share it. */
+/** Whether a pod in this namespace reserves a GPU for the pods that share it. */
 export function isReservation(namespace: string): boolean {
   return RESERVATIONS.includes(namespace);
 }
 
-/** The one that asks for more; of two that cannot be compared the first. */
+/** Returns the larger request; the first where they cannot be compared. */
 export function greaterFraction(
   before: GpuFraction | undefined,
   now: GpuFraction | undefined,

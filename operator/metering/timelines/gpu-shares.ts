@@ -10,17 +10,18 @@ import { greaterShares, type HamiPod, hamiPod } from './hami-pod.ts';
 import { textAt } from '../../kubernetes/raw-fields.ts';
 
 /**
- * What a pod holds of GPUs that no resource of it counts
- * (docs/explanation/gpus.md#hami, docs/explanation/gpus.md#kai-and-runai). Plain, bounded values: most pods have none.
+ * Shares of GPUs that a pod has without an extended resource that counts them
+ * (docs/explanation/gpus.md#hami, docs/explanation/gpus.md#kai-and-runai). Bounded values of plain
+ * JSON; most pods have none.
  */
 export interface GpuShares {
   readonly hami?: HamiPod;
   readonly fraction?: GpuFraction;
-  /** The groups of those that share a GPU, one for each: whose parts it has, or which it holds for them. */
+  /** One group for each shared GPU: that of which the pod has a part, or that it reserves. */
   readonly groups?: readonly string[];
 }
 
-/** Reads what a pod says of such shares; undefined where it says nothing. */
+/** Reads the shares from a pod's annotations and resources; undefined without any. */
 export function gpuShares(metadata: RawObject, spec: RawObject): GpuShares | undefined {
   const fraction = gpuFraction(metadata);
   const inGroups = fraction !== undefined || isReservation(textAt(metadata, 'namespace') ?? '');
@@ -30,15 +31,14 @@ export function gpuShares(metadata: RawObject, spec: RawObject): GpuShares | und
   return isEmpty ? undefined : { hami, fraction, groups };
 }
 
-/** True when both say the same. */
+/** True when both are equal. */
 export function sameShares(a: GpuShares | undefined, b: GpuShares | undefined): boolean {
   return a === b || JSON.stringify(a) === JSON.stringify(b);
 }
 
 /**
- * What holds of a pod that is bound: annotations can be rewritten while it runs, by its tenant too, and
- * none of these ways of sharing gives anything back before the pod ends. So the most that it has said
- * counts (docs/explanation/security.md#d-33).
+ * Returns the larger shares of two versions of a bound pod (docs/explanation/security.md#d-33). Its
+ * tenant can rewrite annotations while it runs, and no GPU is returned before the pod ends.
  */
 export function greaterOf(
   before: GpuShares | undefined,

@@ -4,34 +4,39 @@ import { gpuModel } from './gpu-device.ts';
 import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 
 /**
- * HAMi shares NVIDIA GPUs under the name of a whole one: its device plugin advertises each GPU as
- * often as it may be shared, and registers the physical ones in an annotation of the node
+ * HAMi shares NVIDIA GPUs under the resource name of full ones. Its device plugin advertises each
+ * GPU as often as it may be shared. It registers the physical GPUs in this annotation of the node
  * (docs/explanation/gpus.md#hami; https://github.com/Project-HAMi/HAMi, `pkg/device/devices.go`).
  */
 const REGISTER = 'hami.io/node-nvidia-register';
 
-/** The resource that HAMi counts its shares by. */
+/** The resource by which HAMi counts shares. */
 export const HAMI_RESOURCE = 'nvidia.com/gpu';
 
 /** One physical GPU of a node. */
 export interface HamiDevice {
   readonly uuid: string;
-  /** MiB that may be given out; with HAMi's memory scaling more than the GPU has. 0: not said. */
+  /**
+   * MiB that may be allocated: with HAMi's memory scaling more than the GPU has. 0 means unknown.
+   */
   readonly memory: number;
-  /** Percent of its cores that may be given out. */
+  /** Percent of its cores that may be allocated. */
   readonly cores: number;
-  /** Its model as labels of nodes spell it. */
+  /** Its model, spelled as in node labels. */
   readonly type: string;
-  /** Unhealthy: nothing can be given of it any more. */
+  /** It is unhealthy and cannot be allocated. */
   readonly lost?: true;
 }
 
-/** A node of 16 GPUs with all their MIG profiles takes half of it. */
+/** A node of 16 GPUs with all their MIG profiles takes half of this. */
 const MOST_TEXT = 65_536;
 const MOST_DEVICES = 256;
 const MOST_NAME = 128;
 
-/** The devices that a node's annotation registers; undefined where HAMi does not serve the node. */
+/**
+ * Returns the devices that a node's annotation registers; undefined where HAMi does not serve the
+ * node.
+ */
 export function hamiDevices(metadata: RawObject): readonly HamiDevice[] | undefined {
   const text = textAt(recordAt(metadata, 'annotations'), REGISTER)?.trim();
   if (text === undefined || text.length > MOST_TEXT) return undefined;
@@ -55,7 +60,7 @@ function fromJson(text: string): readonly HamiDevice[] {
       memory: Number(entry['devmem'] ?? 0),
       cores: Number(entry['devcore'] ?? 0),
       model: textAt(entry, 'type'),
-      // It is left out when it is false.
+      // HAMi omits the field when it is false.
       healthy: entry['health'] === true,
     }),
   );
@@ -70,8 +75,8 @@ function fromText(text: string): readonly HamiDevice[] {
     const healthy = /^(1|t|true)$/i.test(health);
     return deviceOf({
       uuid,
-      memory: wholeNumber(memory),
-      cores: wholeNumber(cores),
+      memory: integerIn(memory),
+      cores: integerIn(cores),
       model,
       healthy,
     });
@@ -89,7 +94,7 @@ interface Registered {
 function deviceOf({ uuid, memory, cores, model, healthy }: Registered): readonly HamiDevice[] {
   if (uuid === undefined || uuid === '' || uuid.length > MOST_NAME) return [];
   if (!isAmount(memory) || !isAmount(cores)) return [];
-  // HAMi puts the vendor before names that do not begin with it, older releases before all.
+  // HAMi prefixes the vendor to names that lack it; older releases prefix every name.
   const type = gpuModel(model ?? '')
     .replace(/^NVIDIA-(?=NVIDIA-)/, '')
     .slice(0, MOST_NAME);
@@ -98,8 +103,8 @@ function deviceOf({ uuid, memory, cores, model, healthy }: Registered): readonly
   ];
 }
 
-/** A whole number in decimal; NaN for anything else. */
-export function wholeNumber(text: string | undefined): number {
+/** Reads a decimal integer; NaN for anything else. */
+export function integerIn(text: string | undefined): number {
   return text !== undefined && /^\d{1,10}$/.test(text) ? Number(text) : NaN;
 }
 

@@ -1,27 +1,30 @@
 import type { RawObject } from '../../kubernetes/source.ts';
-import { HAMI_RESOURCE, isAmount, wholeNumber } from './hami-node.ts';
+import { HAMI_RESOURCE, isAmount, integerIn } from './hami-node.ts';
 import { amountAt, listAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 
-/** What HAMi's scheduler gave a pod (docs/explanation/gpus.md#hami). */
+/**
+ * The annotation in which HAMi's scheduler lists the shares of a pod
+ * (docs/explanation/gpus.md#hami).
+ */
 const GIVEN = 'hami.io/vgpu-devices-allocated';
 
-/** How much of each device: MiB, percent of its memory, percent of its cores. */
+/** Resources that say how much of each device: MiB, percent of its memory, percent of its cores. */
 export const HAMI_MEMORY = 'nvidia.com/gpumem';
 export const HAMI_PERCENT = 'nvidia.com/gpumem-percentage';
 export const HAMI_CORES = 'nvidia.com/gpucores';
 
-/** A share of one device that a container was given. */
+/** A share of one device that is allocated to a container. */
 export interface HamiShare {
   readonly uuid: string;
   /** MiB; 0: no limit. */
   readonly memory: number;
   /** Percent; 0: no limit. */
   readonly cores: number;
-  /** Of an init container, which ends before the others begin. */
+  /** It is an init container's, which ends before the others start. */
   readonly init?: true;
 }
 
-/** What a container asks for: so much of each of `count` devices. */
+/** What a container requests: this much of each of `count` devices. */
 export interface HamiQuery {
   readonly count: number;
   /** MiB. */
@@ -33,7 +36,7 @@ export interface HamiQuery {
   readonly init?: true;
 }
 
-/** What a pod holds of HAMi's devices, as it was given and as it asked. */
+/** What a pod has of HAMi's devices: the allocated shares and the requests. */
 export interface HamiPod {
   readonly given: readonly HamiShare[];
   readonly requested: readonly HamiQuery[];
@@ -46,8 +49,8 @@ const MOST_NAME = 128;
 const NANOS = 1_000_000_000n;
 
 /**
- * What a pod says of HAMi's devices; undefined where it says nothing of them. A pod that asks for
- * devices alone, by {@link HAMI_RESOURCE}, and was given none says nothing.
+ * Reads a pod's shares of HAMi's devices. Undefined without an allocation unless a request limits
+ * memory or cores: {@link HAMI_RESOURCE} alone is no sign of HAMi.
  */
 export function hamiPod(metadata: RawObject, spec: RawObject): HamiPod | undefined {
   const containers = listAt(spec, 'containers');
@@ -64,11 +67,11 @@ export function hamiPod(metadata: RawObject, spec: RawObject): HamiPod | undefin
   return { given, requested: bounded(queries) };
 }
 
-/** What is beyond the bound is asked for whole. */
+/** Requests beyond the limit are summed as one request for full devices. */
 function bounded(queries: readonly HamiQuery[]): readonly HamiQuery[] {
-  const rest = queries.slice(MOST_QUERIES).reduce((sum, { count }) => sum + count, 0);
-  const stored = queries.slice(0, MOST_QUERIES);
-  return rest === 0 ? stored : [...stored, { count: rest }];
+  const remainder = queries.slice(MOST_QUERIES).reduce((sum, { count }) => sum + count, 0);
+  const first = queries.slice(0, MOST_QUERIES);
+  return remainder === 0 ? first : [...first, { count: remainder }];
 }
 
 function isSidecar(container: RawObject): boolean {
@@ -77,26 +80,26 @@ function isSidecar(container: RawObject): boolean {
 
 function queryOf(container: RawObject, when: { readonly init?: true }): readonly HamiQuery[] {
   const resources = recordAt(container, 'resources');
-  const asked = (name: string): number | undefined => {
+  const amountAsked = (name: string): number | undefined => {
     const nanos =
       amountAt(recordAt(resources, 'requests'), name) ??
       amountAt(recordAt(resources, 'limits'), name);
     return nanos === undefined || nanos === 0n ? undefined : Number(nanos / NANOS);
   };
   const amounts = {
-    memory: asked(HAMI_MEMORY),
-    percent: asked(HAMI_PERCENT),
-    cores: asked(HAMI_CORES),
+    memory: amountAsked(HAMI_MEMORY),
+    percent: amountAsked(HAMI_PERCENT),
+    cores: amountAsked(HAMI_CORES),
   };
   const isAmount = Object.values(amounts).some((amount) => amount !== undefined);
-  // HAMi adds one device where a container names only how much of it.
-  const count = asked(HAMI_RESOURCE) ?? (isAmount ? 1 : 0);
+  // HAMi adds one device where a container requests only memory or cores.
+  const count = amountAsked(HAMI_RESOURCE) ?? (isAmount ? 1 : 0);
   return count === 0 ? [] : [{ count, ...amounts, ...when }];
 }
 
 /**
- * Containers are separated by semicolons, init containers first where there is room for them; the
- * devices of one by colons: `uuid,type,MiB,cores`.
+ * Reads the annotation. Semicolons separate containers, with init containers first if the list is
+ * longer than the containers. Colons separate the devices of a container: `uuid,type,MiB,cores`.
  */
 function sharesIn(
   text: string,
@@ -119,12 +122,12 @@ function shareOf(entry: string, when: { readonly init?: true }): readonly HamiSh
   // Under MIG the instance follows in brackets.
   const uuid = named.trim().replace(/\[.*$/, '');
   if (uuid === '' || uuid.length > MOST_NAME || type === undefined) return [];
-  const [mib, percent] = [wholeNumber(memory), wholeNumber(cores)];
+  const [mib, percent] = [integerIn(memory), integerIn(cores)];
   if (!isAmount(mib) || !isAmount(percent)) return [];
   return [{ uuid, memory: mib, cores: percent, ...when }];
 }
 
-/** The one that was given more, memory before cores; no limit is the most. */
+/** Returns the pod with the larger allocation, memory before cores; no limit is the most. */
 export function greaterShares(
   before: HamiPod | undefined,
   now: HamiPod | undefined,

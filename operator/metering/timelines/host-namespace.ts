@@ -4,16 +4,16 @@ import type { Sighting } from './sighting.ts';
 import { change, currentState, enter, type Timeline, widthOf } from './timeline.ts';
 import type { Timelines } from './timelines.ts';
 
-/** What a Namespace says of itself, by which discovery decides whose it is. */
+/** The metadata of a Namespace by which discovery decides its owner. */
 export interface NamespaceState {
-  /** Its labels, and the annotations that are kept, as JSON. */
+  /** Its labels and the stored annotations, as JSON. */
   readonly metadata: string;
 }
 
-/** The Namespaces of the host cluster: what each said, from when to when. */
+/** The metadata of each Namespace of the host cluster over time. */
 export type HostNamespaces = Timelines<HostNamespace, NamespaceState>;
 
-/** Follows what a Namespace says of itself; what is first seen is known from then on only. */
+/** Follows the metadata of a Namespace. The first version counts only from when it was seen. */
 export function followNamespace(
   timeline: Timeline<NamespaceState>,
   { metadata }: HostNamespace,
@@ -26,8 +26,10 @@ export function followNamespace(
 }
 
 /**
- * Takes what the watch of Namespaces tells. One that a watch says is gone may count as gone from then on:
- * it went after all that was in it. One that a list misses may have lost its labels before.
+ * Feeds the watch of Namespaces into their timelines.
+ * 1. A live delete event ends the Namespace at that moment: it goes after everything in it.
+ * 2. A Namespace that a list misses ends at an unknown moment, because it may have lost its labels
+ *    before.
  */
 export function namespaceHandler(namespaces: HostNamespaces): SourceHandler<HostNamespace> {
   return {
@@ -39,24 +41,26 @@ export function namespaceHandler(namespaces: HostNamespaces): SourceHandler<Host
   };
 }
 
-/** A moment, and how far off it may be where nobody saw it; milliseconds. */
+/** A moment and the width of its uncertainty, where nobody observed it; milliseconds. */
 export interface UncertainMoment {
   readonly at: number;
   readonly uncertain: number;
 }
 
-/** When Namespaces of the host cluster changed what they say, by their names. */
+/** When the metadata of Namespaces of the host cluster changed, by name. */
 export class NamespaceChanges {
   readonly #byName: ReadonlyMap<string, readonly Timeline<NamespaceState>[]>;
 
-  /** As they are now. */
+  /** Reads the timelines once; later changes are not included. */
   constructor(namespaces: Pick<HostNamespaces, 'inNamespace'>) {
     this.#byName = Map.groupBy(namespaces.inNamespace(''), ({ name }) => name);
   }
 
   /**
-   * Until when at the least a Namespace said what it said at `time`; infinite while it does, undefined where
-   * nobody has seen a Namespace of that name. Of one that was not followed yet nobody knows more than that.
+   * Until when, at the least, a Namespace kept the metadata that it had at `time`.
+   * 1. Infinity while it still has it.
+   * 2. `time` itself where the Namespace was not followed at that time.
+   * 3. Undefined where no Namespace of the name was ever seen.
    */
   statedUntil(name: string, time: number): UncertainMoment | undefined {
     const timelines = this.#byName.get(name);
@@ -65,7 +69,7 @@ export class NamespaceChanges {
     const stated = spans.findLast(
       ({ from, to, unsureTo: uncertainTo = 0 }) => from <= time && to + uncertainTo > time,
     );
-    // Another one of the same name may have been there that much earlier than it is known to be.
+    // Another Namespace of the name may have existed by that much earlier.
     const later = spans.filter((span) => span !== stated && span.from > time);
     const earliest = later.map(({ from, unsureFrom: uncertainFrom = 0 }) => from - uncertainFrom);
     const at = Math.max(time, Math.min(stated?.to ?? time, ...earliest));
@@ -75,10 +79,10 @@ export class NamespaceChanges {
   }
 
   /**
-   * Since when at the latest a Namespace says what it says now, or said in the end, and whether it has ever said anything
-   * else; undefined where nobody has seen it.
+   * Since when, at the latest, a Namespace has its newest metadata; undefined where it was never
+   * seen. `always` is true where it has had no other.
    */
-  saysSince(name: string): (UncertainMoment & { readonly always: boolean }) | undefined {
+  statedSince(name: string): (UncertainMoment & { readonly always: boolean }) | undefined {
     const timelines = this.#byName.get(name) ?? [];
     const endOf = ({ spans }: Timeline<NamespaceState>): number => spans.at(-1)?.to ?? 0;
     const spans = timelines.toSorted((a, b) => endOf(a) - endOf(b)).at(-1)?.spans;

@@ -12,18 +12,18 @@ import type { NodeView } from './node.ts';
 import { type NamedDevices, singleMigProfile } from './node-devices.ts';
 import { textAt } from '../../kubernetes/raw-fields.ts';
 
-/** What device plugins advertise of one vendor's GPUs, in parts. */
+/** GPUs of one vendor that device plugins advertise, in {@link UNITS_PER_GPU}. */
 interface Advertised {
   readonly capacity: bigint;
   readonly allocatable: bigint;
   readonly devices: number;
-  /** Cut by MIG, so that some of the silicon may belong to no device. */
+  /** MIG partitions them, so that some of the silicon may belong to no device. */
   readonly cut: boolean;
 }
 
 /**
- * The GPUs of a node that its device plugins offer or its labels count. A node is not without GPUs
- * because one resource of it reads zero: all kinds are looked at (docs/explanation/nodes.md#downtime).
+ * Returns the GPUs of a node by model, from all its device plugins and labels. A resource that
+ * reads zero does not make them vanish (docs/explanation/nodes.md#downtime).
  */
 export function installedGpus(
   node: NodeView,
@@ -59,8 +59,9 @@ export function installedGpus(
 }
 
 /**
- * The GPUs that HAMi gives out of a node, under the model that the node's labels name, else the one
- * that HAMi registers: an instance type names a machine. Undefined where HAMi does not serve it.
+ * Returns the GPUs of a node that HAMi allocates; undefined where HAMi does not serve it. Their
+ * model is that of the node's labels, else what HAMi registers: an instance type names a machine,
+ * not a GPU.
  */
 export function hamiOf(
   { hami, labels }: NodeView,
@@ -75,8 +76,8 @@ export function hamiOf(
 }
 
 /**
- * What HAMi registers: physical GPUs, where its resource counts how often they may be shared. Nothing
- * of them can be had while that resource reads zero.
+ * Physical GPUs that HAMi registers; its resource counts shares instead. None can be allocated
+ * while that resource reads zero.
  */
 function registered(node: NodeView, devices: readonly HamiDevice[]): Advertised {
   const served = node.extended.get(HAMI_RESOURCE)?.allocatable !== 0;
@@ -118,9 +119,10 @@ function advertised(
 }
 
 /**
- * Physical GPUs are whole ones: the count of the labels or, where they count less, what is
- * advertised, rounded up. Missing is what is registered but not allocatable, what is counted but
- * not registered, and everything where nothing can be allocated.
+ * Returns the GPUs of one model.
+ * 1. Installed: the label's count, or what is advertised if that is more, rounded up to full GPUs.
+ * 2. Missing: what is advertised but not allocatable, plus what is counted but not advertised.
+ * 3. Everything is missing where nothing can be allocated.
  */
 function rowOf(
   type: string,
@@ -134,7 +136,10 @@ function rowOf(
   return { type, installed, missing, devices };
 }
 
-/** `nvidia.com/gpu.count` in parts; under the MIG single strategy it counts MIG devices. */
+/**
+ * `nvidia.com/gpu.count` in {@link UNITS_PER_GPU}. Under the MIG single strategy the label counts
+ * MIG devices.
+ */
 function countedGpus(node: NodeView, type: string): bigint {
   const count = Number(textAt(node.labels, 'nvidia.com/gpu.count') ?? 0);
   if (!Number.isInteger(count) || count <= 0) return 0n;

@@ -4,16 +4,15 @@ import type { Span } from './timeline.ts';
 import type { Tracked } from './timeline-rules.ts';
 
 /**
- * The text of a timeline in the journal: versioned JSON, in which `{"$bigint": "…"}` and
- * `{"$map": […]}` stand for what JSON cannot hold, and `{"$same": n}` for labels, requests or devices
- * that were written out before: those of a span are mostly those of the object.
+ * Version of the text of a timeline in the journal, which is JSON with three additions.
+ * `{"$bigint": "…"}` and `{"$map": […]}` stand for what JSON lacks. `{"$same": n}` repeats labels,
+ * requests or devices: spans mostly share them with the object.
  */
 const VERSION = 2;
 
 /**
- * What projections take out of objects. It is raised whenever one of them takes out more, or something else:
- * objects that do not change are not sent again where a watch resumes, so what an older release has made of
- * them is compared with a list.
+ * Version of the projections. Raise it when a projection reads more or other fields. A resumed
+ * watch does not send unchanged objects again, so stored ones are then compared with a list.
  */
 export const PROJECTION_VERSION = 3;
 
@@ -21,7 +20,7 @@ interface Stored {
   readonly v: typeof VERSION;
   readonly view: Projected;
   readonly spans: readonly StoredSpan[];
-  /** What closed windows billed, where a late fact has changed it since. */
+  /** The spans that closed windows billed, where a late fact has changed them since. */
   readonly billed?: readonly StoredSpan[];
   readonly versionAt: number;
   readonly finished: boolean;
@@ -30,7 +29,7 @@ interface Stored {
 
 interface StoredSpan {
   readonly from: number;
-  /** null while the span is open */
+  /** Null while the span is open. */
   readonly to: number | null;
   readonly state: unknown;
   readonly unsureFrom?: number;
@@ -52,8 +51,8 @@ export function encodeTimeline<T extends Projected, S>(timeline: Tracked<T, S>):
 }
 
 /**
- * The timeline of a text written by {@link encodeTimeline}; undefined when it is none, or of another
- * version. What the text says of states is believed: it comes out of the own ledger.
+ * Returns the timeline of a text written by {@link encodeTimeline}; undefined for other texts and
+ * versions. States are not validated, because the text comes from the operator's own ledger.
  */
 export function decodeTimeline<T extends Projected, S>(
   text: string,
@@ -84,7 +83,7 @@ function liveSpan<S>({ to, state, ...span }: StoredSpan): Span<S> {
   return { ...span, to: to ?? Infinity, state: state as S };
 }
 
-/** JSON with bigints and maps in it. */
+/** Writes a value as JSON, with bigints and maps. */
 export function encodeJson(value: unknown): string {
   const written = new Map<object, number>();
   return JSON.stringify(value, (key, part: unknown) => {
@@ -99,7 +98,7 @@ export function encodeJson(value: unknown): string {
   });
 }
 
-/** The value of a text written by {@link encodeJson}; undefined when it is no JSON. */
+/** Reads a text written by {@link encodeJson}; undefined when it is not JSON. */
 export function decodeJson(text: string, api: Api = {}): unknown {
   const read: unknown[] = [];
   try {
@@ -109,11 +108,11 @@ export function decodeJson(text: string, api: Api = {}): unknown {
   }
 }
 
-/** Parts that a great many objects share, as they do when they are observed. */
+/** Fields whose values many objects share, as observed objects do. */
 const COMMON: ReadonlySet<string> = new Set(['labels', 'requests']);
-/** Parts that an object and its spans share. */
+/** Fields whose values an object and its spans share. */
 const SHARED: ReadonlySet<string> = new Set([...COMMON, 'devices']);
-/** Names that a great many objects have in common. */
+/** Fields whose texts many objects have in common. */
 const NAMES: ReadonlySet<string> = new Set(['namespace', 'node']);
 const shared = createSharedValues<object>();
 

@@ -10,17 +10,17 @@ import {
 } from '../../kubernetes/raw-fields.ts';
 
 /**
- * What the host cluster's own record of a machine says that bears on billing
+ * The fields of a machine's record in the host cluster that bear on billing
  * (docs/explanation/nodes.md#records-of-machines).
  */
 export interface MachineRecord extends Projected {
   /** `Machine fleet/worker-0`, `NodeClaim default-x7k2p`. */
   readonly title: string;
-  /** By which a node is known to be this machine; in lower case. */
+  /** Identifiers that match a node to this machine; lower case. */
   readonly ids: readonly string[];
-  /** The name of the only cluster whose node it can be, where the record says. */
+  /** Name of the only cluster that the node can belong to; absent where the record has none. */
   readonly cluster?: string;
-  /** The name of its node. */
+  /** Name of its node. */
   readonly nodeName?: string;
   readonly labels: Readonly<Record<string, string>>;
   /** Nanocores and nano-bytes; 0 where the record does not say. */
@@ -28,21 +28,22 @@ export interface MachineRecord extends Projected {
   readonly memory: bigint;
   readonly extended: ReadonlyMap<string, ExtendedResource>;
   readonly down: boolean;
-  /** Since when, milliseconds since the epoch, where the record says. */
+  /** Since when it is down, milliseconds since the epoch; absent where the record has no time. */
   readonly downSince?: number;
 }
 
-/** What a node says that it is: `status.nodeInfo.systemUUID`, `spec.providerID`; in lower case. */
+/** Identifiers of a node in lower case: `status.nodeInfo.systemUUID` and `spec.providerID`. */
 export function machineIds({ machine, providerId }: NodeView): readonly string[] {
   const ids = [machine, providerId].flatMap((id) => id?.toLowerCase() ?? []);
-  // Newer versions of Metal3 say `metal3://<namespace>/<host>/<machine>`, older ones the host's uid.
+  // Newer versions of Metal3 write `metal3://<namespace>/<host>/<machine>`, older ones the uid of
+  // the host.
   const host = /^metal3:\/\/[^/]+\/[^/]+(?=\/)/.exec(providerId?.toLowerCase() ?? '')?.[0];
   return host === undefined ? ids : [...ids, host];
 }
 
 /**
- * Karpenter's record of a machine that it has bought (karpenter.sh NodeClaim): its labels say kind of
- * capacity, type and place. It says nothing of health.
+ * Reads Karpenter's record of a machine (karpenter.sh NodeClaim). Its labels have capacity type,
+ * instance type and zone; it has nothing about health.
  */
 export const projectNodeClaim: Projection<MachineRecord> = (object) => {
   const status = recordAt(object, 'status');
@@ -57,8 +58,8 @@ export const projectNodeClaim: Projection<MachineRecord> = (object) => {
 };
 
 /**
- * The record of Cluster API (cluster.x-k8s.io Machine). Of its conditions only that of the machine
- * underneath counts: what it says of the node is read off the node.
+ * Reads the record of Cluster API (cluster.x-k8s.io Machine). Of its conditions only
+ * `InfrastructureReady` counts: those about the node are read from the node.
  */
 export const projectMachine: Projection<MachineRecord> = (object) => {
   const spec = recordAt(object, 'spec');
@@ -77,7 +78,10 @@ export const projectMachine: Projection<MachineRecord> = (object) => {
 const NANOS = 1_000_000_000n;
 const MIB = 2n ** 20n;
 
-/** Metal3's record of a server (metal3.io BareMetalHost); one that is switched off is down. */
+/**
+ * Reads Metal3's record of a server (metal3.io BareMetalHost). A server that is switched off is
+ * down.
+ */
 export const projectBareMetalHost: Projection<MachineRecord> = (object) => {
   const metadata = recordAt(object, 'metadata');
   const hardware = recordAt(recordAt(object, 'status'), 'hardware');
@@ -98,7 +102,7 @@ function nanos(count: number): bigint {
   return BigInt(Math.max(0, Math.trunc(count))) * NANOS;
 }
 
-interface Stated {
+interface RecordFields {
   readonly ids: readonly (string | undefined)[];
   readonly cluster?: string | undefined;
   readonly nodeName?: string | undefined;
@@ -109,7 +113,11 @@ interface Stated {
   readonly downSince?: number | undefined;
 }
 
-function recordOf(object: RawObject, kind: string, stated: Stated): MachineRecord | undefined {
+function recordOf(
+  object: RawObject,
+  kind: string,
+  stated: RecordFields,
+): MachineRecord | undefined {
   const metadata = recordAt(object, 'metadata');
   const uid = textAt(metadata, 'uid');
   const name = textAt(metadata, 'name');

@@ -23,18 +23,18 @@ const team = (owner?: string, more: Partial<HostNamespace> = {}): HostNamespace 
 };
 const mapped = (name = 'a', createdAt = -5_000) =>
   cluster(name, {}, { syncedNamespaces: [{ name: TEAM.name, createdAt }] });
-/** Both are there, and the first has the namespace or neither has it. */
+/** Both tenant clusters exist; the namespace belongs to the first one or to neither. */
 const [before, after] = [
   [mapped('a'), cluster('b')],
   [cluster('a'), cluster('b')],
 ];
 const soldToB = [cluster('a'), mapped('b')];
 
-/** Who has the namespace, and what the watch of Namespaces tells. */
+/** The owner of the namespace, and the reports of the watch of Namespaces. */
 interface World {
   readonly timelines: TenantClusterTimelines;
   readonly namespaces: HostNamespaces;
-  told(next: HostNamespace, arrival: Arrival): void;
+  reported(next: HostNamespace, arrival: Arrival): void;
   gone(last: HostNamespace, arrival: Arrival): void;
 }
 
@@ -44,14 +44,14 @@ function createWorld(): World {
   return {
     timelines: createTenantClusterTimelines(namespaces),
     namespaces,
-    told: (next, arrival) => handler.upserted(next, undefined, arrival),
+    reported: (next, arrival) => handler.upserted(next, undefined, arrival),
     gone: (last, arrival) => handler.deleted(last, arrival),
   };
 }
 
 const live = (at: number): Arrival => ({ at, knownUntil: at - 1, late: false });
 
-/** When the namespace was whose, and how far off that may be. */
+/** The owners of the namespace over time, with their uncertainty. */
 function tenanciesOf({ timelines }: World): readonly unknown[] {
   return timelines
     .tenancies(TEAM.name, 0, 1_000)
@@ -69,13 +69,13 @@ function uncertainOf({ timelines }: World): readonly unknown[] {
 
 function mappedUntil(lastAt: number): World {
   const world = createWorld();
-  world.told(team('a'), live(99));
+  world.reported(team('a'), live(99));
   world.timelines.observe(before, 100);
   world.timelines.observe(before, lastAt);
   return world;
 }
 
-/** What the journal makes of it, after a stop. */
+/** The same after a restart from the journal. */
 function restarted(old: World, isJournalled = true): World {
   const world = createWorld();
   const { timelines, namespaces } = old;
@@ -88,7 +88,7 @@ function restarted(old: World, isJournalled = true): World {
   return world;
 }
 
-/** As a list tells it that had to begin anew, and as a resumed watch does. */
+/** Arrivals as by a new list, and as by a resumed watch. */
 const ARRIVALS = [
   ['a list', { at: 500, knownUntil: 230, late: true }, 270],
   [
@@ -99,39 +99,39 @@ const ARRIVALS = [
 ] as const;
 
 describe('a namespace that a syncer does not map any more', () => {
-  test('is its tenant cluster’s until a live watch tells it, not until the round that finds it', () => {
+  test('is its tenant cluster’s until a live watch reports the change, not until the next discovery pass', () => {
     const world = mappedUntil(200);
-    world.told(team(), live(500));
+    world.reported(team(), live(500));
     world.timelines.observe(after, 501);
     expect(tenanciesOf(world)).toEqual([[100, 500, 'a']]);
     expect(uncertainOf(world)).toEqual([[0, 0]]);
   });
 
-  test('is so until the round, where what the Namespace says has not changed', () => {
+  test('is so until the discovery pass, where the metadata of the Namespace has not changed', () => {
     const world = mappedUntil(200);
     world.timelines.observe(after, 501);
     expect(tenanciesOf(world)).toEqual([[100, 501, 'a']]);
   });
 
   test.each(ARRIVALS)(
-    'is so no longer than it is known to have been, where %s tells what nobody saw',
+    'ends when it was last known, where %s reports an unobserved change',
     (_, arrival, width) => {
       const world = mappedUntil(200);
-      world.told(team(), arrival);
+      world.reported(team(), arrival);
       world.timelines.observe(after, 501);
       expect(tenanciesOf(world)).toEqual([[100, 230, 'a']]);
       expect(uncertainOf(world)).toEqual([[0, width]]);
     },
   );
 
-  test('is so no longer where the Namespace itself is gone, as a list tells', () => {
+  test('ends where a list shows that the Namespace itself is gone', () => {
     const world = mappedUntil(200);
     world.gone(team('a'), { at: 500, knownUntil: 230, late: true });
     world.timelines.observe(after, 501);
     expect(tenanciesOf(world)).toEqual([[100, 230, 'a']]);
   });
 
-  test('is so until it is told where a watch tells that it is gone: what was in it went before', () => {
+  test('ends when a watch reports that it is gone: what was in it went before', () => {
     const world = mappedUntil(200);
     world.gone(team('a'), ARRIVALS[1][1]);
     world.timelines.observe(after, 501);
@@ -143,28 +143,28 @@ describe('a namespace that a syncer does not map any more', () => {
     world.gone(team('a'), { ...ARRIVALS[1][1], at: 490 });
     const next = team(undefined, { uid: 'another', createdAt: 300 });
     const happened = { from: 310, until: 320 };
-    world.told(next, { at: 500, knownUntil: 500, late: false, happened });
+    world.reported(next, { at: 500, knownUntil: 500, late: false, happened });
     world.timelines.observe(after, 501);
     expect(tenanciesOf(world)).toEqual([[100, 310, 'a']]);
   });
 
-  test('was so at the last round at the least, whatever the watch says', () => {
+  test('was so at least until the last discovery pass, whatever the watch reports', () => {
     const world = mappedUntil(400);
-    world.told(team(), { at: 500, knownUntil: 0, late: true });
+    world.reported(team(), { at: 500, knownUntil: 0, late: true });
     world.timelines.observe(after, 501);
     expect(tenanciesOf(world)).toEqual([[100, 400, 'a']]);
     expect(uncertainOf(world)).toEqual([[0, 100]]);
   });
 
-  test('is billed to the last round where it was known for less long, and says by how much it may be off', () => {
+  test('is billed up to the last discovery pass where it was known for less long, and has its uncertainty', () => {
     const world = restarted(mappedUntil(400));
-    world.told(team(), ARRIVALS[0][1]);
+    world.reported(team(), ARRIVALS[0][1]);
     world.timelines.observe(after, 501);
     expect(tenanciesOf(world)).toEqual([[100, 400, 'a']]);
     expect(uncertainOf(world)).toEqual([[0, 100]]);
   });
 
-  test('or is gone, says by how much it may be off as well', () => {
+  test('or is gone, has its uncertainty as well', () => {
     const world = restarted(mappedUntil(400));
     world.gone(team('a'), ARRIVALS[0][1]);
     world.timelines.observe(after, 501);
@@ -172,16 +172,16 @@ describe('a namespace that a syncer does not map any more', () => {
     expect(uncertainOf(world)).toEqual([[0, 100]]);
   });
 
-  test('is so no longer than the last round before a restart that knows nothing of Namespaces', () => {
+  test('ends at the last discovery pass before a restart without a record of Namespaces', () => {
     const world = restarted(mappedUntil(200), false);
-    world.told(team(), { at: 500, knownUntil: 0, late: true });
+    world.reported(team(), { at: 500, knownUntil: 0, late: true });
     world.timelines.observe(after, 501);
     expect(tenanciesOf(world)).toEqual([[100, 200, 'a']]);
   });
 
-  test('is so as long as it is known to have been, where that was after the last round before a restart', () => {
+  test('lasts as long as it is known to have been, where that was after the last discovery pass before a restart', () => {
     const world = restarted(mappedUntil(200));
-    world.told(team(), ARRIVALS[1][1]);
+    world.reported(team(), ARRIVALS[1][1]);
     world.timelines.observe(after, 501);
     expect(tenanciesOf(world)).toEqual([[100, 230, 'a']]);
     expect(uncertainOf(world)).toEqual([[0, 10]]);
@@ -189,22 +189,22 @@ describe('a namespace that a syncer does not map any more', () => {
 
   test('and whose loss was seen is not dated by an earlier outage', () => {
     const world = mappedUntil(200);
-    world.told(team('a'), { at: 300, knownUntil: 230, late: true });
+    world.reported(team('a'), { at: 300, knownUntil: 230, late: true });
     world.timelines.observe(before, 301);
-    world.told(team(), live(500));
+    world.reported(team(), live(500));
     world.timelines.observe(after, 501);
     expect(tenanciesOf(world)).toEqual([[100, 500, 'a']]);
   });
 
   test('goes on as it was where an outage changed nothing of it', () => {
     const world = restarted(mappedUntil(200));
-    world.told(team('a'), { at: 500, knownUntil: 0, late: true });
+    world.reported(team('a'), { at: 500, knownUntil: 0, late: true });
     world.timelines.observe(before, 501);
     expect(tenanciesOf(world)).toEqual([[100, 1_000, 'a']]);
   });
 });
 
-describe('a namespace of which the watch tells only after a round has looked', () => {
+describe('a namespace that the watch reports only after a discovery pass', () => {
   const [created, lastAt, at] = [7_000, 10_000, 11_000];
   const born = team('b', { createdAt: created });
   const found = [cluster('a'), mapped('b', created)];
@@ -226,23 +226,23 @@ describe('a namespace of which the watch tells only after a round has looked', (
     ['in a list', { at: 10_500, knownUntil: 6_000, late: true }],
   ])('is nobody’s until then, where the watch tells it %s', (_, arrival) => {
     const world = looked();
-    world.told(born, arrival);
+    world.reported(born, arrival);
     world.timelines.observe(found, at);
     expect(begins(world)).toEqual([created]);
   });
 
-  test('is nobody’s where it is gone again before a round looks', () => {
+  test('is nobody’s where it is gone again before a discovery pass', () => {
     const world = looked();
-    world.told(born, live(10_500));
+    world.reported(born, live(10_500));
     world.gone(born, live(10_900));
     world.timelines.observe(found, at);
     expect(begins(world)).toEqual([created]);
   });
 
-  test('is its tenant cluster’s before it was labelled, where it is gone again before a round looks', () => {
+  test('is its tenant cluster’s before it was labelled, where it is gone again before a discovery pass', () => {
     const world = looked();
-    world.told(team(undefined, { createdAt: created }), live(7_001));
-    world.told(born, live(10_500));
+    world.reported(team(undefined, { createdAt: created }), live(7_001));
+    world.reported(born, live(10_500));
     world.gone(born, live(10_900));
     world.timelines.observe(found, at);
     expect(begins(world)).toEqual([10_500]);
@@ -251,18 +251,18 @@ describe('a namespace of which the watch tells only after a round has looked', (
   test('is its own also where a minute ago, and more, it was created', () => {
     const world = looked();
     const early = { createdAt: -60_000 };
-    world.told(team('b', early), live(10_500));
+    world.reported(team('b', early), live(10_500));
     world.timelines.observe([cluster('a'), mapped('b', early.createdAt)], at);
     expect(begins(world)).toEqual([10_500]);
   });
 
-  test('takes from another one of its name what a round has found to be that one’s', () => {
+  test('does not take what a discovery pass found to be that of another one of its name', () => {
     const world = createWorld();
-    world.told(team('a'), live(99));
+    world.reported(team('a'), live(99));
     world.timelines.observe(before, 100);
     world.timelines.observe(before, lastAt);
     world.gone(team('a'), live(10_400));
-    world.told(team('b', { uid: 'another', createdAt: created }), live(10_500));
+    world.reported(team('b', { uid: 'another', createdAt: created }), live(10_500));
     world.timelines.observe(found, at);
     const whose = world.timelines.tenancies(TEAM.name, 0, 90_000);
     expect(whose.map(({ from, to }) => [from, to])).toEqual([
@@ -272,10 +272,10 @@ describe('a namespace of which the watch tells only after a round has looked', (
   });
 });
 
-describe('a namespace that changes hands while nobody looks', () => {
+describe('a namespace that changes hands unobserved', () => {
   test('is nobody’s between two tenant clusters, where nobody saw it move', () => {
     const world = mappedUntil(200);
-    world.told(team('b'), { at: 500, knownUntil: 230, late: true });
+    world.reported(team('b'), { at: 500, knownUntil: 230, late: true });
     world.timelines.observe(soldToB, 501);
     expect(tenanciesOf(world)).toEqual([
       [100, 230, 'a'],
@@ -285,7 +285,7 @@ describe('a namespace that changes hands while nobody looks', () => {
 
   test('is the second one’s as of when it certainly was, where a watch goes on after a stop', () => {
     const world = restarted(mappedUntil(200));
-    world.told(team('b'), ARRIVALS[1][1]);
+    world.reported(team('b'), ARRIVALS[1][1]);
     world.timelines.observe(soldToB, 501);
     expect(tenanciesOf(world)).toEqual([
       [100, 230, 'a'],
@@ -299,10 +299,10 @@ describe('a namespace that changes hands while nobody looks', () => {
 
   test('and is labelled for the first time is so as well', () => {
     const world = createWorld();
-    world.told(team(), live(99));
+    world.reported(team(), live(99));
     world.timelines.observe(after, 200);
     const next = restarted(world);
-    next.told(team('b'), ARRIVALS[1][1]);
+    next.reported(team('b'), ARRIVALS[1][1]);
     next.timelines.observe(soldToB, 501);
     expect(tenanciesOf(next)).toEqual([[240, 1_000, 'b']]);
     expect(uncertainOf(next)).toEqual([[10, 0]]);
@@ -310,10 +310,10 @@ describe('a namespace that changes hands while nobody looks', () => {
 
   test('and was created just before is so as well, and not since its creation', () => {
     const world = createWorld();
-    world.told(team(undefined, { createdAt: 150 }), live(180));
+    world.reported(team(undefined, { createdAt: 150 }), live(180));
     world.timelines.observe(after, 200);
     const next = restarted(world);
-    next.told(team('b', { createdAt: 150 }), ARRIVALS[1][1]);
+    next.reported(team('b', { createdAt: 150 }), ARRIVALS[1][1]);
     next.timelines.observe([cluster('a'), mapped('b', 150)], 501);
     expect(tenanciesOf(next)).toEqual([[240, 1_000, 'b']]);
   });
@@ -322,7 +322,7 @@ describe('a namespace that changes hands while nobody looks', () => {
     const world = createWorld();
     world.timelines.observe(after, 200);
     const next = restarted(world);
-    next.told(team('b', { createdAt: 2_000 }), {
+    next.reported(team('b', { createdAt: 2_000 }), {
       at: 5_000,
       knownUntil: 5_000,
       late: false,

@@ -2,49 +2,57 @@ import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { NamespaceChanges, UncertainMoment } from './host-namespace.ts';
 import { CREATION_STEP_MS, REPORTING_DELAY_MS } from './sighting.ts';
 
-/** A host namespace that was one tenant cluster's during `[from, to)`, because its syncer had mapped it. */
+/**
+ * A host namespace that belonged to one tenant cluster during `[from, to)`, because its syncer maps
+ * it.
+ */
 export interface NamespaceMapping {
   readonly namespace: string;
   /** Id of the tenant cluster. */
   readonly cluster: string;
-  /** Milliseconds since the epoch; `to` is infinite while it holds. */
+  /** Milliseconds since the epoch; `to` is Infinity while it lasts. */
   readonly from: number;
   readonly to: number;
-  /** How much earlier it may have begun, and how much later ended, where nobody saw that; milliseconds. */
+  /**
+   * How much earlier it may have begun, and how much later ended, where nobody observed it;
+   * milliseconds.
+   */
   readonly unsureFrom?: number;
   readonly unsureTo?: number;
-  /** Counts up with everything that is learnt; 0 when it came out of the journal. */
+  /** Sequence number of when it was learnt; 0 when it comes from the journal. */
   readonly learntAs: number;
 }
 
-/** What a discovery round found, and when; milliseconds since the epoch. */
+/** The result of one discovery pass; times are milliseconds since the epoch. */
 export interface MappingPass {
   readonly clusters: readonly TenantCluster[];
   readonly at: number;
-  /** The round before; 0 when this is the first one. */
+  /** Time of the previous pass; 0 for the first one. */
   readonly lastAt: number;
-  /** Whether a tenant cluster is gone while objects of it may be there. */
+  /** Whether a tenant cluster is gone while objects of it may still exist. */
   readonly isLeaving: (cluster: string) => boolean;
-  /** When Namespaces changed what they say. */
+  /** When the metadata of Namespaces changed. */
   readonly changes: NamespaceChanges;
-  /** Gives the number of what is learnt next. */
+  /** Returns the next sequence number. */
   readonly learn: () => number;
 }
 
 /**
- * Which host namespaces belonged to which tenant cluster, from when to when, besides those of their
- * control planes (docs/explanation/discovery.md#namespaces-that-a-syncer-maps). A Namespace that is new was a tenant
- * cluster's since its creation, also where a watch told of it late (docs/explanation/metering.md#times). Every other
- * change counts from when the Namespace changed what it says of itself; where nobody saw that, it ends a
- * mapping as early and begins one as late as that may have been (docs/explanation/gaps.md#changes-that-nobody-saw).
+ * Host namespaces of tenant clusters over time, besides those of their control planes
+ * (docs/explanation/discovery.md#namespaces-that-a-syncer-maps).
+ * 1. A new Namespace belongs to the tenant cluster since its creation, also where the watch
+ *    reported it late (docs/explanation/metering.md#times).
+ * 2. Any other change counts from when the Namespace's metadata changed.
+ * 3. A change that nobody observed ends a mapping as early, and begins one as late, as is possible
+ *    (docs/explanation/gaps.md#changes-that-nobody-saw).
  */
 export class NamespaceMappings {
-  /** In the order of time. */
+  /** In order of time. */
   readonly #byNamespace = new Map<string, NamespaceMapping[]>();
-  /** It has come out of a journal, and no round has looked since. */
+  /** It was restored from a journal, and no discovery pass has run since. */
   #isRestored = false;
 
-  /** Gives whether anything has changed. */
+  /** Applies a discovery pass; returns true if a mapping changed. */
   observe({ clusters, at, lastAt, isLeaving, changes, learn }: MappingPass): boolean {
     const found = new Map(
       clusters.flatMap(({ id, syncedNamespaces = [] }) =>
@@ -63,7 +71,7 @@ export class NamespaceMappings {
         : { at, uncertain: 0 };
     };
     for (const { namespace, cluster } of this.#open()) {
-      // Those of a tenant cluster that is gone stay its own while something of it is there.
+      // Mappings of a tenant cluster that is gone stay while objects of it exist.
       if (found.has(namespace) || isLeaving(cluster)) continue;
       this.#end(namespace, goneAt(namespace));
       changed = true;
@@ -71,11 +79,11 @@ export class NamespaceMappings {
     for (const [namespace, { cluster, createdAt }] of found) {
       const before = this.#openOf(namespace);
       if (before?.cluster === cluster) continue;
-      const says = changes.saysSince(namespace);
-      const earliest = says === undefined ? lastAt : this.#trustedFrom(namespace, lastAt);
-      const isNew = createdAt + CREATION_STEP_MS > earliest && says?.always !== false;
-      const isStated = says !== undefined && says.at > lastAt && says.at <= at;
-      const begun = isStated ? says : { at, uncertain: 0 };
+      const newest = changes.statedSince(namespace);
+      const earliest = newest === undefined ? lastAt : this.#trustedFrom(namespace, lastAt);
+      const isNew = createdAt + CREATION_STEP_MS > earliest && newest?.always !== false;
+      const isStated = newest !== undefined && newest.at > lastAt && newest.at <= at;
+      const begun = isStated ? newest : { at, uncertain: 0 };
       const from = isNew ? Math.min(Math.max(createdAt, earliest), at) : begun.at;
       const gone = goneAt(namespace);
       this.#end(namespace, gone.at <= from ? gone : { at: from, uncertain: 0 });
@@ -94,13 +102,13 @@ export class NamespaceMappings {
     return changed;
   }
 
-  /** What a namespace was during `[from, to)`, in order. */
+  /** Mappings of a namespace during `[from, to)`, in order. */
   during(namespace: string, from: number, to: number): readonly NamespaceMapping[] {
     const mappings = this.#byNamespace.get(namespace) ?? [];
     return mappings.filter((mapping) => mapping.from < to && mapping.to > from);
   }
 
-  /** The namespaces that a tenant cluster has, or had when it went. */
+  /** The mapped namespaces of a tenant cluster, or those that it had when it went. */
   of(cluster: string): readonly string[] {
     const own = this.#open().filter((mapping) => mapping.cluster === cluster);
     return own.map(({ namespace }) => namespace);
@@ -110,21 +118,21 @@ export class NamespaceMappings {
     return [...this.#byNamespace.values()].flat().filter(({ learntAs }) => learntAs > sequence);
   }
 
-  /** Ends what a tenant cluster has: nothing of it is there any more. */
+  /** Ends the mappings of a tenant cluster: no object of it is left. */
   release(cluster: string, at: number): void {
     for (const namespace of this.of(cluster)) this.#end(namespace, { at, uncertain: 0 });
   }
 
-  /** Forgets what ended before `horizon`, and what is of tenant clusters that nobody knows any more. */
+  /** Forgets mappings that ended before `horizon`, and those of unknown tenant clusters. */
   prune(horizon: number, isKnown: (cluster: string) => boolean): void {
     for (const [namespace, mappings] of this.#byNamespace) {
-      const stored = mappings.filter(({ to, cluster }) => to > horizon && isKnown(cluster));
-      if (stored.length === 0) this.#byNamespace.delete(namespace);
-      else if (stored.length < mappings.length) this.#byNamespace.set(namespace, stored);
+      const remaining = mappings.filter(({ to, cluster }) => to > horizon && isKnown(cluster));
+      if (remaining.length === 0) this.#byNamespace.delete(namespace);
+      else if (remaining.length < mappings.length) this.#byNamespace.set(namespace, remaining);
     }
   }
 
-  /** All of them, by tenant cluster. */
+  /** All mappings by tenant cluster. */
   byCluster(): ReadonlyMap<string, readonly NamespaceMapping[]> {
     return Map.groupBy([...this.#byNamespace.values()].flat(), ({ cluster }) => cluster);
   }
@@ -139,8 +147,9 @@ export class NamespaceMappings {
   }
 
   /**
-   * How far back the creation of a Namespace is believed that the round before did not find: the watch may
-   * have told of it later than that round looked. Until then another one of its name may have been a tenant cluster's.
+   * Returns how far back the creation of a newly found Namespace is trusted. The watch may report
+   * it with a delay after the previous pass. Before that, another Namespace of the name may have
+   * been a tenant cluster's.
    */
   #trustedFrom(namespace: string, lastAt: number): number {
     const last = this.#byNamespace.get(namespace)?.at(-1);

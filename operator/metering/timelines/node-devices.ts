@@ -3,7 +3,7 @@ import {
   FULL,
   type GpuDevice,
   gpuModel,
-  migParts,
+  migUnits,
   migProfile,
   migProfileInProduct,
   UNKNOWN_GPU,
@@ -13,14 +13,14 @@ import { textAt } from '../../kubernetes/raw-fields.ts';
 
 type Labels = NodeView['labels'];
 
-/** The GPU resources of a node by name, and the models that its labels name. */
+/** The GPU resources of a node by name, and the GPU models in its labels. */
 export interface NamedDevices {
   readonly type: string;
   readonly amdType: string;
   readonly devices: ReadonlyMap<string, GpuDevice>;
 }
 
-/** First present wins (docs/explanation/gpus.md#gpu-names). */
+/** The first label that is present wins (docs/explanation/gpus.md#gpu-names). */
 const TYPE_LABELS = [
   'nvidia.com/gpu.product',
   'nvidia.com/gpu.machine',
@@ -29,7 +29,7 @@ const TYPE_LABELS = [
   'k8s.amazonaws.com/accelerator',
   'node.kubernetes.io/instance-type',
 ];
-/** For AMD resources these come first. */
+/** AMD resources try these labels first. */
 const AMD_TYPE_LABELS = ['amd.com/gpu.product-name', 'beta.amd.com/gpu.product-name'];
 
 export const SHARED_GPU = 'nvidia.com/gpu.shared';
@@ -44,13 +44,16 @@ const PARTITIONS: ReadonlyMap<string, bigint> = new Map([
   ['cpx', 8n],
 ]);
 
-/** Kinds of MIG devices of one node that are looked at; NVIDIA's largest GPUs have some twenty, shared or not. */
+/**
+ * Limit on kinds of MIG devices of one node; NVIDIA's largest GPUs have about twenty, shared or
+ * not.
+ */
 const MOST_MIG_NAMES = 64;
 
 /**
- * What one device of every GPU resource is that the node has or may serve: the configured full GPUs,
- * MIG and shared ones always (docs/explanation/gpus.md#gpu-quantity). MIG resources that it never advertised
- * are read off their names by {@link migDevice}.
+ * Returns the device of every GPU resource that the node has or may serve: the configured full
+ * GPUs, and always MIG and shared ones (docs/explanation/gpus.md#gpu-quantity). {@link migDevice}
+ * reads MIG resources that the node never advertised.
  */
 export function gpuDevicesOf(node: NodeView, gpuResources: readonly string[]): NamedDevices {
   const type = typeOf(node.labels, TYPE_LABELS);
@@ -68,15 +71,17 @@ export function gpuDevicesOf(node: NodeView, gpuResources: readonly string[]): N
   return { type, amdType, devices };
 }
 
-/** A MIG device of a resource name alone, `nvidia.com/mig-1g.10gb`; undefined when it is none. */
+/** Reads a MIG device from a resource name, `nvidia.com/mig-1g.10gb`; undefined for other names. */
 export function migDevice(type: string, resource: string): GpuDevice | undefined {
   const name = MIG_RESOURCE.exec(resource)?.[1];
   if (name === undefined) return undefined;
   const profile = migProfile(name);
-  return { type, profile, units: migParts(type, profile) };
+  return { type, profile, units: migUnits(type, profile) };
 }
 
-/** The MIG profile into which the single strategy has cut every GPU of a node; undefined when it has not. */
+/**
+ * Returns the MIG profile of every GPU of a node under the single strategy; undefined otherwise.
+ */
 export function singleMigProfile(labels: Labels): string | undefined {
   const inProduct = migProfileInProduct(textAt(labels, 'nvidia.com/gpu.product') ?? '');
   const profile = inProduct ?? textAt(labels, 'cloud.google.com/gke-gpu-partition-size');
@@ -92,36 +97,42 @@ function deviceOf(
   const { type, amdType } = types;
   const mig = migDevice(type, name);
   if (mig !== undefined) return shared(mig, migSharing(node, name));
-  if (name === SHARED_GPU) return shared(wholeNvidia(node.labels, type), gpuSharing(node, name));
+  if (name === SHARED_GPU) return shared(nvidiaDevice(node.labels, type), gpuSharing(node, name));
   if (!gpuResources.includes(name)) return undefined;
   if (name.startsWith('amd.com/')) return amdDevice(node.labels, amdType, name);
-  return shared(wholeNvidia(node.labels, type), gpuSharing(node, name));
+  return shared(nvidiaDevice(node.labels, type), gpuSharing(node, name));
 }
 
-function wholeNvidia(labels: Labels, type: string): GpuDevice {
+function nvidiaDevice(labels: Labels, type: string): GpuDevice {
   const profile = singleMigProfile(labels);
   if (profile === undefined) return { type, profile: FULL, units: UNITS_PER_GPU };
-  return { type, profile, units: migParts(type, profile) };
+  return { type, profile, units: migUnits(type, profile) };
 }
 
-/** The resource name says the partition under the plugin's mixed strategy, a label under the single one. */
+/**
+ * The resource name has the partition under the plugin's mixed strategy, a label under the single
+ * one.
+ */
 function amdDevice(labels: Labels, type: string, resource: string): GpuDevice {
   const named = resource.slice('amd.com/'.length);
   const label =
     textAt(labels, 'amd.com/gpu.compute-memory-partition') ??
     textAt(labels, 'beta.amd.com/gpu.compute-memory-partition');
   const partition = AMD_PARTITION.test(named) ? named : (label ?? '');
-  const units = partitionParts(partition) ?? UNITS_PER_GPU;
+  const units = partitionUnits(partition) ?? UNITS_PER_GPU;
   return { type, profile: units === UNITS_PER_GPU ? FULL : partition, units };
 }
 
-/** How much of its GPU an AMD partition such as `cpx_nps4` is; undefined when the name is no such style. */
-export function partitionParts(partition: string): bigint | undefined {
+/**
+ * Returns an AMD partition's part of its GPU, in {@link UNITS_PER_GPU}; undefined unless the name
+ * is like `cpx_nps4`.
+ */
+export function partitionUnits(partition: string): bigint | undefined {
   const count = PARTITIONS.get(AMD_PARTITION.exec(partition)?.[1] ?? '');
   return count === undefined ? undefined : UNITS_PER_GPU / count;
 }
 
-/** How many share one device, and by what means. */
+/** How one device is shared, and by how many. */
 interface Sharing {
   readonly by: 'timeslice' | 'mps';
   readonly replicas: number;
@@ -165,13 +176,13 @@ function migSharing(node: NodeView, resource: string): Sharing | undefined {
 }
 
 /**
- * Replicas 0 and 1 mean not shared; an unknown number is devices ÷ what they were made of
- * (docs/explanation/gpus.md#gpu-names).
+ * Reads how a device is shared (docs/explanation/gpus.md#gpu-names). Replicas 0 and 1 mean not
+ * shared; an unknown number of replicas is advertised devices ÷ physical ones.
  */
 function sharingOf(stated: {
   readonly strategy: string | undefined;
   readonly replicas: string | undefined;
-  /** The name of the resource or product says that it is shared. */
+  /** The name of the resource or product marks it as shared. */
   readonly surely: boolean;
   readonly devices: number;
   readonly cut: number;
@@ -186,7 +197,7 @@ function sharingOf(stated: {
   return Number.isInteger(derived) && derived > 1 ? { by, replicas: derived } : undefined;
 }
 
-/** `unknown` is what the plugin writes when it could not read the machine's model. */
+/** The plugin writes `unknown` when it could not read the machine's model. */
 function typeOf(labels: Labels, names: readonly string[]): string {
   for (const name of names) {
     const value = textAt(labels, name);

@@ -45,7 +45,7 @@ const tainted = (timeAdded?: number, key = UNREACHABLE): NodeFixture =>
 const born = (LONG_AGO - START) / 1000;
 
 describe('a node is down from when it was, not from when that was learnt', () => {
-  test('as far back as the taint says, on the first list of all', () => {
+  test('as far back as the time of the taint, on the first list of all', () => {
     const observation = observe();
     report(observation, tainted(at(-7200)), { at: at(0), knownUntil: 0, late: true });
     expect(spans(observation)).toEqual([
@@ -84,7 +84,7 @@ describe('a node is down from when it was, not from when that was learnt', () =>
     ]);
   });
 
-  test('other changes that came with the taint hold from their arrival only', () => {
+  test('other changes that came with the taint count from their arrival only', () => {
     const observation = observe();
     report(observation, N1, { at: at(0) });
     const relabelled = variant(tainted(at(10)), {

@@ -12,13 +12,13 @@ import type { NodeView } from './node.ts';
 import { textAt } from '../../kubernetes/raw-fields.ts';
 import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
 
-/** The settings that decide what a node's labels, taints and resources mean. */
+/** The settings that interpret a node's labels, taints and resources. */
 export type NodeSettings = Pick<
   MeteringSettings,
   'capacityTypeLabel' | 'skuLabel' | 'gpuResources' | 'unhealthyNodeTaints' | 'dedicatedNodeLabel'
 >;
 
-/** True when nodes mean the same under both. */
+/** True when both interpret nodes alike. */
 export function sameNodeSettings(a: NodeSettings, b: NodeSettings): boolean {
   return (
     a.capacityTypeLabel === b.capacityTypeLabel &&
@@ -29,7 +29,9 @@ export function sameNodeSettings(a: NodeSettings, b: NodeSettings): boolean {
   );
 }
 
-/** A node's billing state during a span: what it lends to what runs on it, and what it is itself. */
+/**
+ * A node's billing state during a span: what its pods inherit from it, and what it costs itself.
+ */
 export interface NodeState {
   readonly capacityType: CapacityType;
   /** From the node's own labels only; ZONE and REGION are filled in when metering. */
@@ -41,19 +43,25 @@ export interface NodeState {
   /** Capacity in nanocores and nano-bytes. */
   readonly cpu: bigint;
   readonly memory: bigint;
-  /** Model that the labels name for GPUs, `unknown` when none does. */
+  /** GPU model in the labels, `unknown` without one. */
   readonly gpuType: string;
-  /** What one device of each of its GPU resources is. */
+  /** The device of each of its GPU resources, by resource name. */
   readonly devices: ReadonlyMap<string, GpuDevice>;
-  /** MiB of one of its GPUs, where a label says it. */
+  /** MiB of one of its GPUs; absent where no label has it. */
   readonly gpuMemory?: number;
-  /** Its GPUs that HAMi gives out, each under the model that holds; absent where HAMi does not serve it. */
+  /**
+   * Its GPUs that HAMi allocates, each with the model that counts; absent where HAMi does not serve
+   * it.
+   */
   readonly hami?: readonly HamiDevice[];
   /** Its GPUs by model. */
   readonly gpus: readonly NodeGpus[];
   /** It carries a taint of UNHEALTHY_NODE_TAINTS (docs/explanation/nodes.md#downtime). */
   readonly down: boolean;
-  /** Values of the labels that dedicate a node to a tenant cluster (docs/explanation/nodes.md#whole-nodes). */
+  /**
+   * Values of the labels that dedicate a node to a tenant cluster
+   * (docs/explanation/nodes.md#whole-nodes).
+   */
   readonly dedicatedTo: DedicatedLabels;
   /**
    * A tenant cluster's API shows it, but it is a node of the host cluster and billed there
@@ -61,13 +69,13 @@ export interface NodeState {
    */
   readonly foreign?: true;
   /**
-   * `ownNodeTrust` is `provider`: it is what the provider says or, where he says nothing, the dearest
-   * reading (docs/explanation/nodes.md#whom-to-trust-about-nodes).
+   * `ownNodeTrust` is `provider`: the state is what the provider states, and the dearest reading
+   * where he states nothing (docs/explanation/nodes.md#whom-to-trust-about-nodes).
    */
   readonly trust?: 'provider';
-  /** What of the provider's confirms it: `Machine fleet/worker-0`, or `ownNodeLabels`. */
+  /** The provider's source that confirms it: `Machine fleet/worker-0`, or `ownNodeLabels`. */
   readonly provenBy?: string;
-  /** Which labels said all this. */
+  /** The labels that decided these fields. */
   readonly decidedBy?: NodeDecisions;
 }
 
@@ -88,17 +96,17 @@ const DEDICATED_LABELS = ['vcluster.loft.sh/managed-by', 'vcluster.loft.sh/clust
 
 const sharedStates = createSharedValues<NodeState>();
 
-/** What was made of a view of a node last, and under which settings. */
+/** The last state that was read from a view of a node, with its settings. */
 interface Read {
   readonly settings: NodeSettings;
   readonly api: Api;
   readonly state: NodeState;
 }
 
-/** A thousand nodes are looked at again whenever the provider's word for one of them changes. */
+/** Caches states: a statement of the provider about one node evaluates all nodes again. */
 const reads = new WeakMap<NodeView, Read>();
 
-/** What a node's object says under the settings in force; equal states are one shared value. */
+/** Returns the state of a node under the settings in force; equal states are one shared value. */
 export function nodeState(
   node: NodeView,
   settings: NodeSettings,
@@ -149,18 +157,18 @@ function readNode(node: NodeView, settings: NodeSettings, api: Api): NodeState {
   return shareNodeState(state, api);
 }
 
-/** Of NVIDIA's feature discovery. */
+/** Reads the label of NVIDIA's feature discovery. */
 function memoryOf(labels: NodeView['labels']): number | undefined {
   const mib = Number(textAt(labels, 'nvidia.com/gpu.memory'));
   return Number.isSafeInteger(mib) && mib > 0 ? mib : undefined;
 }
 
-/** The one shared value of an API with these fields. */
+/** Returns the shared value of an API with these fields. */
 export function shareNodeState(state: NodeState, api: Api): NodeState {
   return sharedStates(api, [stateKey(state)], () => state);
 }
 
-/** True when both bill the same, whether or not they are the same value. */
+/** True when both are billed alike, whether or not they are the same object. */
 export function sameNodeState(a: NodeState, b: NodeState): boolean {
   return a === b || stateKey(a) === stateKey(b);
 }
@@ -171,7 +179,7 @@ function stateKey(state: NodeState): string {
   );
 }
 
-/** The value of the first of these labels that the node has. */
+/** Returns the value of the first of these labels that the node has. */
 export function firstOf(labels: NodeView['labels'], names: readonly string[]): string | undefined {
   for (const name of names) {
     const value = textAt(labels, name);
@@ -181,8 +189,8 @@ export function firstOf(labels: NodeView['labels'], names: readonly string[]): s
 }
 
 /**
- * Which of a node's labels said what, `label=value` each; absent where none did. It bears on no
- * number: it is what an explanation shows.
+ * The labels that decided a node's fields, `label=value` each; absent where none did. They only
+ * serve explanations and change no number.
  */
 export interface NodeDecisions {
   readonly capacityType?: string;
@@ -190,7 +198,7 @@ export interface NodeDecisions {
   readonly region?: string;
   readonly instanceType?: string;
   readonly sku?: string;
-  /** Of GPU models and of how GPUs are cut and shared; all that are there. */
+  /** All labels about GPU models, partitions and sharing. */
   readonly gpu?: readonly string[];
   readonly dedicated?: readonly string[];
 }
@@ -207,10 +215,10 @@ export interface DecidingLabels {
 const GPU_LABEL =
   /^((beta\.)?amd\.com\/gpu\.(product-name|compute-memory-partition)|nvidia\.com\/(gpu\.(product|machine|count|replicas|sharing-strategy)|mig\.strategy|mig-.+\.(count|replicas|sharing-strategy))|accelerator|cloud\.google\.com\/gke-(accelerator|gpu-.+|max-shared-clients-per-gpu)|k8s\.amazonaws\.com\/accelerator)$/;
 
-/** Three of each kind of MIG device of a node with 64 of them. */
+/** Three labels for each kind of MIG device, of 64 kinds. */
 const MOST_GPU_LABELS = 192;
 
-/** Reads a node's decisions off its labels. */
+/** Returns the labels that decided a node's fields. */
 export function nodeDecisions({ labels }: NodeView, by: DecidingLabels): NodeDecisions {
   const stated = (label: string): readonly string[] => {
     const value = textAt(labels, label);

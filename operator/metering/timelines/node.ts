@@ -9,25 +9,34 @@ import {
   timeAt,
 } from '../../kubernetes/raw-fields.ts';
 
-/** What of a node bears on billing. Its labels are kept, since settings name some of them. */
+/**
+ * The fields of a Node that bear on billing. All labels are stored, because settings name some of
+ * them.
+ */
 export interface NodeView extends Projected {
   readonly labels: Readonly<Record<string, string>>;
   readonly createdAt: number;
-  /** Capacity in nanocores and nano-bytes; 0 while the node does not say. */
+  /** Capacity in nanocores and nano-bytes; 0 while the node reports none. */
   readonly cpu: bigint;
   readonly memory: bigint;
-  /** Extended resources in units, those with zero included: a dead plugin leaves its name behind. */
+  /** Extended resources in units, zeros included: a dead plugin leaves its name behind. */
   readonly extended: ReadonlyMap<string, ExtendedResource>;
   readonly taints: readonly NodeTaint[];
   /** Last transition of the condition Ready while it is not true. */
   readonly notReadySince?: number;
-  /** The machine's own identifier, where the kubelet reports one: two nodes of one name need not be one machine. */
+  /**
+   * The machine's identifier (`systemUUID`), where the kubelet reports one. Two nodes of one name
+   * can be two machines.
+   */
   readonly machine?: string;
-  /** What the cloud, or whoever made the machine, calls it; `aws:///us-east-1a/i-0123`. */
+  /** The provider's name of the machine, `aws:///us-east-1a/i-0123`. */
   readonly providerId?: string;
-  /** The GPUs that HAMi's device plugin registers; absent where it does not serve the node. */
+  /** The GPUs that HAMi's device plugin registers; absent where HAMi does not serve the node. */
   readonly hami?: readonly HamiDevice[];
-  /** Its API shows it no more, and the record of its machine lives on (docs/explanation/nodes.md#whom-to-trust-about-nodes). */
+  /**
+   * The tenant's API hides it while the record of its machine exists
+   * (docs/explanation/nodes.md#whom-to-trust-about-nodes).
+   */
   readonly hidden?: true;
 }
 
@@ -38,11 +47,11 @@ export interface ExtendedResource {
 
 export interface NodeTaint {
   readonly key: string;
-  /** Milliseconds since the epoch; the API gives it for some effects only. */
+  /** Milliseconds since the epoch; the API sets it for some effects only. */
   readonly timeAdded?: number;
 }
 
-/** Takes out of a Node what bears on billing. */
+/** Reads the fields of a Node that bear on billing; undefined for a malformed object. */
 export function projectNode(object: RawObject): NodeView | undefined {
   const metadata = recordAt(object, 'metadata');
   const uid = textAt(metadata, 'uid');
@@ -75,8 +84,9 @@ export function projectNode(object: RawObject): NodeView | undefined {
 }
 
 /**
- * Only texts: what else stands there can be nested to any depth, and is compared and written as it is
- * kept. No name of a label begins with a dollar sign, with which the journal marks its own values.
+ * Returns the labels that are texts. Other values could be nested to any depth, and views are
+ * compared and written. Names with a leading `$` are left out, because the journal marks its values
+ * so.
  */
 export function labelsOf(labels: RawObject): Readonly<Record<string, string>> {
   const texts: Record<string, string> = {};

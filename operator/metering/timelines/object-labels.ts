@@ -4,9 +4,10 @@ import { listAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
 
 /**
- * The labels that say whose an object is (docs/explanation/discovery.md#whose-an-object-is). The syncer of a
- * tenant cluster writes `managed-by` and `namespace` itself and renames a tenant's own spelling of
- * them, and of `release`; `app` is kept verbatim, so a tenant can set it to anything.
+ * The labels that identify an object's owner (docs/explanation/discovery.md#whose-an-object-is). A
+ * tenant cluster's syncer writes `managed-by` and `namespace` itself, and renames these and
+ * `release` where a tenant sets them. It copies `app` verbatim, so a tenant can set that to
+ * anything.
  */
 export interface ObjectLabels {
   /** `vcluster.loft.sh/managed-by`: name of the tenant cluster that synced the object. */
@@ -15,35 +16,41 @@ export interface ObjectLabels {
   readonly virtualNamespace?: string;
   readonly app?: string;
   readonly release?: string;
-  /** What labels of another kind of tenants than vCluster say of its owner. */
+  /** The owner by the labels of a tenant kind other than vCluster. */
   readonly claim?: string;
-  /** The queue that let a pod in; whoever may label the pod may name another one. */
+  /** The queue that admitted a pod. Anyone who may label the pod can name another one. */
   readonly queue?: string;
-  /** KubeVirt made it for a virtual machine: its pod, or one of its disks. No label says so, but who owns it. */
+  /**
+   * KubeVirt made it for a virtual machine: its pod or one of its disks. Owner references decide
+   * this, not labels.
+   */
   readonly virtualMachine?: true;
   /**
-   * Name of the StatefulSet, DaemonSet or Deployment that runs the pod, `''` where none does. Only pods that look
-   * like a control plane's have it.
+   * Name of the StatefulSet, DaemonSet or Deployment that runs the pod, `''` without one. Only set
+   * for pods that look like a control plane's.
    */
   readonly runBy?: string;
-  /** A pod that looks like a control plane's and may hold GPUs, or a claim of devices. */
+  /** A pod or claim that looks like a control plane's but may use GPUs. */
   readonly holdsGpus?: true;
 }
 
 const MANAGED_BY = 'vcluster.loft.sh/managed-by';
 const VIRTUAL_NAMESPACE = 'vcluster.loft.sh/namespace';
 
-/** The first that a pod has names its queue: Kueue's cluster queue (kueue.sigs.k8s.io/docs/reference/labels-and-annotations), then KAI's. */
+/**
+ * The first label that a pod has names its queue: Kueue's cluster queue
+ * (kueue.sigs.k8s.io/docs/reference/labels-and-annotations), then KAI's.
+ */
 const QUEUES = ['kueue.x-k8s.io/cluster-queue-name', 'kai.scheduler/queue'];
 
 const sharedLabels = createSharedValues<ObjectLabels>();
 
-/** The labels of an object's metadata, shared between objects that have the same ones. */
+/** Returns the labels of an object's metadata, shared between objects with equal ones. */
 export function objectLabels(metadata: RawObject, api: Api = API_OF_HOST): ObjectLabels {
   return shareLabels(labelsOf(metadata), api);
 }
 
-/** As {@link objectLabels}, of a pod: its queue among them, and who runs it. */
+/** Returns the labels of a pod's metadata, with its queue and the workload that runs it. */
 export function podLabels(metadata: RawObject, api: Api = API_OF_HOST): ObjectLabels {
   const labels = recordAt(metadata, 'labels');
   const queue = QUEUES.map((key) => textAt(labels, key)).find(Boolean);
@@ -53,8 +60,8 @@ export function podLabels(metadata: RawObject, api: Api = API_OF_HOST): ObjectLa
 }
 
 /**
- * The StatefulSet, DaemonSet or Deployment that runs a pod. A Deployment names its ReplicaSets after itself and the
- * pod's label `pod-template-hash`.
+ * Returns the name of the workload that runs a pod. A Deployment names its ReplicaSets after itself
+ * and the pod's label `pod-template-hash`.
  */
 function runnerOf(metadata: RawObject): string | undefined {
   const owner = listAt(metadata, 'ownerReferences').find(({ controller }) => controller === true);
@@ -67,7 +74,7 @@ function runnerOf(metadata: RawObject): string | undefined {
   return ending !== '-' && name.endsWith(ending) ? name.slice(0, -ending.length) : undefined;
 }
 
-/** The labels of something that may hold GPUs: no part of a control plane does. */
+/** Marks labels of an object that may use GPUs: no part of a control plane does. */
 export function withGpus(labels: ObjectLabels, api: Api = API_OF_HOST): ObjectLabels {
   return hasControlPlaneLabels(labels) ? shareLabels({ ...labels, holdsGpus: true }, api) : labels;
 }
@@ -89,7 +96,10 @@ function labelsOf(metadata: RawObject) {
 const VIRTUAL_MACHINE_KINDS = ['VirtualMachineInstance', 'VirtualMachine', 'DataVolume'];
 const VIRTUAL_MACHINE_APIS = ['kubevirt.io/', 'cdi.kubevirt.io/'];
 
-/** KubeVirt's controllers own the pods and claims that they make; a tenant's syncer owns what it brings. */
+/**
+ * KubeVirt's controllers own the pods and claims that they create; a tenant's syncer owns the
+ * objects that it copies.
+ */
 function isOfVirtualMachine(metadata: RawObject): boolean {
   return listAt(metadata, 'ownerReferences').some((owner) => {
     const api = textAt(owner, 'apiVersion') ?? '';
@@ -101,7 +111,7 @@ function isOfVirtualMachine(metadata: RawObject): boolean {
   });
 }
 
-/** The one shared value of an API with these labels. */
+/** Returns the shared value of an API with these labels. */
 export function shareLabels(labels: Labels, api: Api = API_OF_HOST): ObjectLabels {
   const { managedBy, virtualNamespace, app, release, claim, queue, virtualMachine } = labels;
   const { runBy, holdsGpus } = labels;
@@ -121,7 +131,7 @@ export function shareLabels(labels: Labels, api: Api = API_OF_HOST): ObjectLabel
   }));
 }
 
-/** True when both say the same, whether or not they are the same value. */
+/** True when both are equal, whether or not they are the same object. */
 export function sameLabels(a: ObjectLabels, b: ObjectLabels): boolean {
   if (a === b) return true;
   return (
@@ -138,8 +148,8 @@ export function sameLabels(a: ObjectLabels, b: ObjectLabels): boolean {
 }
 
 /**
- * True when both name the same tenant cluster: they may still differ in the namespace inside of it. A claim that
- * only one of them knows of is no difference: journals of older versions have none.
+ * True when both name the same tenant cluster; the namespace inside it may differ. A `claim` that
+ * only one of them has is no difference: journals of older versions lack it.
  */
 export function sameOwnerLabels(a: ObjectLabels, b: ObjectLabels): boolean {
   const isClaimSame = a.claim === undefined || b.claim === undefined || a.claim === b.claim;

@@ -12,7 +12,7 @@ import {
 import { followNamespace, type HostNamespaces } from './host-namespace.ts';
 import { followNode } from './follow-node.ts';
 import type { NodeSettings, NodeState } from './node-state.ts';
-import type { ProviderWord } from './provided-node.ts';
+import type { ProviderStatement } from './provided-node.ts';
 import type { NodeView } from './node.ts';
 import { finishPod, followPod, podDatedAt, type PodState, type PodView } from './pod.ts';
 import {
@@ -27,12 +27,15 @@ import {
   createTenantClusterTimelines,
   type TenantClusterTimelines,
 } from './tenant-cluster-timeline.ts';
-import { enter, followHolding } from './timeline.ts';
+import { enter, followRetained } from './timeline.ts';
 import type { Observed, TimelineReader, TimelineRules } from './timeline-rules.ts';
 import { Timelines } from './timelines.ts';
 import { UsageSamples } from './usage-samples.ts';
 
-/** Everything observed: one timeline store per kind, each of them the handler of its watch. */
+/**
+ * Everything that is observed: one store of timelines for each kind, which is also the handler of
+ * its watch.
+ */
 export interface Observation {
   readonly pods: Timelines<PodView, PodState>;
   readonly nodes: Timelines<NodeView, NodeState>;
@@ -40,22 +43,23 @@ export interface Observation {
   readonly loadBalancers: Timelines<LoadBalancerView, LoadBalancerState>;
   readonly workloads: Timelines<WorkloadView, WorkloadState>;
   /**
-   * Pods that may hold GPUs, and nodes, once more: GPUs are metered with the resource claims, whose
-   * watch may fail while CPU and memory go on, and what a closed window billed differs between them.
+   * A second copy of nodes, and of pods that may use GPUs. GPUs are metered together with resource
+   * claims, whose watch may fail while CPU and memory are still metered. So the two copies can have
+   * different closed windows.
    */
   readonly gpuPods: Timelines<PodView, PodState>;
   readonly gpuNodes: Timelines<NodeView, NodeState>;
   readonly resourceClaims: Timelines<ResourceClaimView, ClaimState>;
   readonly resourceSlices: Timelines<ResourceSliceView, DeviceSlice>;
-  /** Of the host cluster; they say since when what is in them is whose. */
+  /** Namespaces of the host cluster; their metadata dates changes of ownership. */
   readonly namespaces: HostNamespaces;
   readonly tenantClusters: TenantClusterTimelines;
-  /** Namespaces that say a syncer maps them, and that discovery has given to nobody; as of its last round. */
+  /** Namespaces with a syncer's labels that the last discovery pass gave to no tenant cluster. */
   readonly refusedNamespaces: Set<string>;
   readonly usage: UsageSamples;
 }
 
-/** The same, as meters read it. */
+/** The observation as meters read it. */
 export type ObservationReader = {
   readonly [Name in keyof Observation]: Observation[Name] extends Timelines<infer _View, infer S>
     ? TimelineReader<S>
@@ -65,21 +69,27 @@ export type ObservationReader = {
 export interface ObservationOptions {
   /** The settings in force for nodes. */
   readonly nodeSettings: () => NodeSettings;
-  /** The last window end at or before a moment when WATCH_DELETIONS is false; the moment itself when it is true. */
+  /**
+   * Returns the last window end at or before a moment when WATCH_DELETIONS is false, and the moment
+   * itself when it is true.
+   */
   readonly billedUntil: (present: number) => number;
-  /** Called for every API time that had to be moved. */
+  /** Called for every API time that was outside the possible range. */
   readonly countClamped?: () => void;
-  /** Since when a node is one of another cluster that only shows here; undefined when it is none. */
+  /**
+   * Returns since when a node belongs to another cluster and only shows here; undefined when it
+   * does not.
+   */
   readonly foreignSince?: (node: NodeView) => number | undefined;
-  /** What the provider says of a node, where it is his word that counts; undefined where the node's own does. */
-  readonly providerWord?: (node: NodeView) => ProviderWord | 'pending' | undefined;
-  /** Whether a claim or Service is a tenant's view of one that is billed on the host cluster. */
+  /** Returns the provider's statement about a node; undefined where the node's own labels count. */
+  readonly providerStatement?: (node: NodeView) => ProviderStatement | 'pending' | undefined;
+  /** Whether a claim or Service is the tenant's copy of one that is billed on the host cluster. */
   readonly isSynced?: (object: VolumeClaimView | LoadBalancerView) => boolean;
 }
 
-/** Empty timelines of every kind. */
+/** Creates empty timelines of every kind. */
 export function createObservation(options: ObservationOptions): Observation {
-  const { billedUntil, nodeSettings, foreignSince, providerWord, isSynced } = options;
+  const { billedUntil, nodeSettings, foreignSince, providerStatement, isSynced } = options;
   const api: Api = {};
   const timelines = <T extends Observed, S>(rules: TimelineRules<T, S>): Timelines<T, S> =>
     new Timelines(rules, options);
@@ -91,7 +101,7 @@ export function createObservation(options: ObservationOptions): Observation {
       follow: (timeline, node, seen) =>
         followNode(timeline, node, nodeSettings(), seen, {
           foreignSince: foreignSince?.(node),
-          word: providerWord?.(node),
+          statement: providerStatement?.(node),
           api,
         }),
       billedUntil,
@@ -110,9 +120,9 @@ export function createObservation(options: ObservationOptions): Observation {
       kind: 'resource-slice',
       follow: (timeline, slice, seen) => {
         const { createdAt } = slice;
-        followHolding(timeline, { state: sliceOf(slice), createdAt }, seen, SLICES);
+        followRetained(timeline, { state: sliceOf(slice), createdAt }, seen, SLICES);
       },
-      // A driver that restarts withdraws its slices; what runs meanwhile goes on using the devices.
+      // A driver that restarts withdraws its slices, but running pods still use the devices.
       isNeeded: (slice) => isPoolInUse(resourceClaims, slice),
     }),
     pods: pods('pod'),
@@ -141,7 +151,7 @@ export function createObservation(options: ObservationOptions): Observation {
   };
 }
 
-/** A claim is in use for as long as its pods run, whatever has become of the claim itself. */
+/** A claim is in use while its pods run, even after it is deleted. */
 function hasLivingPod(
   pods: Observation['gpuPods'],
   claim: ResourceClaimView,

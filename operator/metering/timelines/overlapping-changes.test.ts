@@ -11,7 +11,7 @@ const END = 100;
 const NANOS = 10n ** 9n;
 const at = (second: number): number => START + second * 1000;
 
-/** What a pod is given, in place, at some second of a bracket. */
+/** A resize of a pod in place, at some second of a bracket. */
 interface Resize {
   readonly cpu: number;
   readonly memory: number;
@@ -28,7 +28,7 @@ function view({ cpu, memory }: Pick<Resize, 'cpu' | 'memory'>): PodView {
   return projected;
 }
 
-/** A live pod of which a resumed watch tells what was done to it while nobody looked. */
+/** A live pod whose changes a resumed watch reports after an outage. */
 function follow(resizes: readonly Resize[], gone?: Bracket): Observation {
   const observation = createObservation({
     nodeSettings: () => NODE_SETTINGS,
@@ -61,7 +61,10 @@ function billedAt(observation: Observation, second: number): readonly [bigint, b
   return [cpu / NANOS, memory / NANOS];
 }
 
-/** The least of all that it can have been at a second; a change is at its latest moment when that comes. */
+/**
+ * The smallest amounts that it can have had at a second. Once its latest moment is reached, a
+ * change counts.
+ */
 function certainAt(
   resizes: readonly Resize[],
   gone: Bracket | undefined,
@@ -84,7 +87,10 @@ const amounts = fc.record({
   memory: fc.integer({ min: 1, max: 9 }),
 });
 const seconds = fc.integer({ min: BORN + 2, max: END - 2 });
-/** Versions are in order, and so are the earliest and the latest moments of each; some lie within others. */
+/**
+ * Versions are in order, and so are their earliest and latest moments; some brackets lie within
+ * others.
+ */
 const unseenLife = fc
   .array(fc.tuple(amounts, seconds, seconds), { minLength: 1, maxLength: 6 })
   .chain((steps) => fc.tuple(fc.constant(steps), fc.boolean()))
@@ -102,7 +108,7 @@ const unseenLife = fc
     return { resizes: gone === undefined ? all : all.slice(0, -1), gone };
   });
 
-test('changes whose times may be the other way round are billed the least of what the pod can have been', () => {
+test('changes whose order is uncertain are billed the least of what the pod can have had', () => {
   fc.assert(
     fc.property(unseenLife, ({ resizes, gone }) => {
       const observation = follow(resizes, gone);
@@ -116,8 +122,8 @@ test('changes whose times may be the other way round are billed the least of wha
   );
 });
 
-test('a pod that asks for less CPU and more memory while nobody looks is never billed its old CPU beyond what it had', () => {
-  // The API server is told first what is asked for, a moment later what is granted.
+test('a pod that requests less CPU and more memory unobserved is never billed its old CPU beyond what it had', () => {
+  // The API server receives first the request, a moment later the allocation.
   const requested = { cpu: 5, memory: 8, from: 30, until: 40 };
   const granted = { cpu: 2, memory: 8, from: 31, until: 41 };
   const observation = follow([requested, granted]);
@@ -131,7 +137,7 @@ test('a pod that asks for less CPU and more memory while nobody looks is never b
   ]);
 });
 
-test('of changes that follow each other closely it is said how long they may have lasted together', () => {
+test('changes that follow each other closely have their common uncertainty', () => {
   const [timeline] = follow([
     { cpu: 2, memory: 5, from: 30, until: 40 },
     { cpu: 5, memory: 5, from: 35, until: 45 },

@@ -19,30 +19,33 @@ import { type Api, API_OF_HOST, shareText } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
 import { change, currentState, enter, type Timeline, widthOf } from './timeline.ts';
 
-/** What of a pod bears on billing. Times are milliseconds since the epoch. */
+/** The fields of a Pod that bear on billing. Times are milliseconds since the epoch. */
 export interface PodView extends Projected {
   readonly labels: ObjectLabels;
   readonly requests: Requests;
   /** Absent until the scheduler has bound it. */
   readonly node?: string;
   readonly createdAt: number;
-  /** When the scheduler bound it; absent where the API does not say. */
+  /** When the scheduler bound it; absent where the API has no time. */
   readonly boundAt?: number;
-  /** A container has started: one says so, or the phase does. */
+  /** A container has started, by its status or by the pod's phase. */
   readonly started: boolean;
   /** First start of any container that the status still remembers, init containers included. */
   readonly startedAt?: number;
   /** Last finish of any container; absent while one runs or may run again. */
   readonly finishedAt?: number;
-  /** Phase Succeeded or Failed: it holds nothing any more. */
+  /** Phase Succeeded or Failed: it no longer uses anything. */
   readonly terminal: boolean;
-  /** What it holds of GPUs that no resource counts; absent where it says nothing of the kind. */
+  /** Its shares of GPUs that no resource counts; absent without any. */
   readonly gpuShares?: GpuShares;
-  /** It uses resource claims, named by itself or made for its extended resources. */
+  /** It uses resource claims: its own, or those made for its extended resources. */
   readonly hasClaims: boolean;
 }
 
-/** Takes out of a pod what bears on billing (docs/explanation/metering.md#pods). */
+/**
+ * Reads the fields of a Pod that bear on billing; undefined for a malformed object
+ * (docs/explanation/metering.md#pods).
+ */
 export function projectPod(object: RawObject, api: Api = API_OF_HOST): PodView | undefined {
   const metadata = recordAt(object, 'metadata');
   const uid = textAt(metadata, 'uid');
@@ -80,8 +83,8 @@ function boundAt(status: RawObject): number | undefined {
 const STATUS_LISTS = ['initContainerStatuses', 'containerStatuses', 'ephemeralContainerStatuses'];
 
 /**
- * First start and last finish over all containers. A container that was restarted remembers its
- * previous run in `lastState`; earlier ones are forgotten, so the timeline keeps the first start seen.
+ * Returns the first start and last finish of all containers. A restarted container has its previous
+ * run in `lastState` and earlier runs nowhere, so the timeline keeps the first start that it saw.
  */
 function lifetime(status: RawObject, terminal: boolean): Pick<PodView, 'startedAt' | 'finishedAt'> {
   const starts: number[] = [];
@@ -120,17 +123,15 @@ function optional<K extends string, V>(key: K, value: V | undefined): { [P in K]
   return value === undefined ? {} : ({ [key]: value } as { [P in K]?: V });
 }
 
-/**
- * It may hold a GPU: by an extended resource, whichever settings make GPUs of, by a claim, or by what
- * annotations say.
- */
-function mayHoldGpus(pod: PodView): boolean {
+/** Whether the pod may use a GPU: by any extended resource, by a claim, or by annotations. */
+function mayUseGpus(pod: PodView): boolean {
   return pod.hasClaims || pod.requests.extended.size > 0 || pod.gpuShares !== undefined;
 }
 
 /**
- * Tells timelines of the pods that may hold GPUs only. One that did is told of to its end, since
- * annotations come and go; of one that begins to later, what it was before is told first.
+ * Passes on the pods that may use GPUs.
+ * 1. A pod that once did is passed on until its end, because annotations come and go.
+ * 2. Of a pod that starts to, the previous version is passed on first.
  */
 export function forGpuPods(
   timelines: SourceHandler<PodView> & { has(pod: PodView): boolean },
@@ -138,12 +139,12 @@ export function forGpuPods(
   return {
     upserted: (next, previous, arrival) => {
       const known = timelines.has(next);
-      if (!known && !mayHoldGpus(next)) return;
+      if (!known && !mayUseGpus(next)) return;
       if (!known && previous !== undefined) timelines.upserted(previous, undefined, arrival);
       timelines.upserted(next, previous, arrival);
     },
     deleted: (last, arrival) => {
-      if (timelines.has(last) || mayHoldGpus(last)) timelines.deleted(last, arrival);
+      if (timelines.has(last) || mayUseGpus(last)) timelines.deleted(last, arrival);
     },
   };
 }
@@ -151,21 +152,21 @@ export function forGpuPods(
 /** A pod's billing state during a span. */
 export interface PodState {
   /**
-   * `bound`: on a node, nothing started; billed only where podLifetime is `scheduled`
+   * `bound`: on a node without a started container; billed only where podLifetime is `scheduled`
    * (docs/explanation/metering.md#pods).
    */
   readonly phase: 'bound' | 'running';
   readonly node: string;
   readonly labels: ObjectLabels;
   readonly requests: Requests;
-  /** The most that it has said since it was bound; absent where it said nothing of the kind. */
+  /** The largest shares since it was bound; absent without any. */
   readonly gpuShares?: GpuShares;
 }
 
 /**
- * Follows a pod from binding over the first container start to the last container finish. A
- * `deletionTimestamp` plays no part: it lies in the future. Once finished, a pod holds
- * nothing, whatever its object says later.
+ * Follows a pod from its binding through the first container start to the last container finish. A
+ * `deletionTimestamp` does not count, because it lies in the future. A finished pod stays finished,
+ * whatever its object reports later.
  */
 export function followPod(timeline: Timeline<PodState>, pod: PodView, seen: Sighting): void {
   if (pod.node === undefined || timeline.finished) return;
@@ -196,8 +197,9 @@ export function followPod(timeline: Timeline<PodState>, pod: PodView, seen: Sigh
 }
 
 /**
- * What a pod holds at the least while that changes; whose it was must be known. The namespace inside of the
- * tenant cluster is the new one, so that its life stays whole. Shares of GPUs only grow.
+ * Returns the smallest requests that a pod can have had during a change; undefined where its owner
+ * is unknown then. Labels are the new ones, so that the namespace inside the tenant cluster does
+ * not split its life. Shares of GPUs only grow.
  */
 function leastPod(a: PodState, b: PodState): PodState | undefined {
   if (!sameOwnerLabels(a.labels, b.labels)) return undefined;
@@ -207,15 +209,12 @@ function leastPod(a: PodState, b: PodState): PodState | undefined {
   return isNext ? b : { ...a, labels: b.labels, requests };
 }
 
-/** The newest time that a version of a pod says. */
+/** Returns the newest time in a version of a pod. */
 export function podDatedAt({ createdAt, boundAt, startedAt, finishedAt }: PodView): number {
   return Math.max(createdAt, boundAt ?? 0, startedAt ?? 0, finishedAt ?? 0);
 }
 
-/**
- * The pod holds nothing any more: its time ends with its last container, and at `latest` if none says
- * when.
- */
+/** Ends the pod at its last container's finish, or at `latest` if no container has a time. */
 export function finishPod(
   timeline: Timeline<PodState>,
   pod: PodView,
@@ -236,7 +235,7 @@ function stateOf(
   shares = pod.gpuShares,
 ): PodState {
   const { requests } = pod;
-  const holdsGpus = shares !== undefined || mayHoldGpus(pod);
+  const holdsGpus = shares !== undefined || mayUseGpus(pod);
   const labels = holdsGpus ? withGpus(pod.labels) : pod.labels;
   return { phase, node, labels, requests, ...optional('gpuShares', shares) };
 }

@@ -4,66 +4,67 @@ import type { ExtendedResource, NodeView } from './node.ts';
 import { type NodeDecisions, type NodeSettings, nodeState, type NodeState } from './node-state.ts';
 import type { Span } from './timeline.ts';
 
-/** What the provider says of one machine, in the words of a node. */
-export interface ProviderWord {
-  /** Those of the machine's record, and over them `ownNodeLabels`: read as a node's labels are. */
+/** The provider's statement about one machine, in the fields of a node. */
+export interface ProviderStatement {
+  /** Labels of the machine's record, overridden by `ownNodeLabels`; read as a node's labels are. */
   readonly labels: Readonly<Record<string, string>>;
   readonly record?: MachineFacts | undefined;
-  /** What says it; undefined where the provider says nothing. */
+  /** The source of the statement; undefined where the provider states nothing. */
   readonly source?: string | undefined;
 }
 
-/** The source of what a TenantOverride says; a record's name may stand before it. */
+/** The source name of a TenantOverride's labels; a record's name may stand before it. */
 export const PRIVATE_NODE_LABELS = 'ownNodeLabels';
 
-/** What a machine's record says besides its labels. */
+/** The fields of a machine's record besides its labels. */
 export interface MachineFacts {
   /** Nanocores and nano-bytes; 0 where the record does not say. */
   readonly cpu: bigint;
   readonly memory: bigint;
   readonly extended: ReadonlyMap<string, ExtendedResource>;
-  /** The record says that the machine is down. */
+  /** The record reports the machine as down. */
   readonly down: boolean;
-  /** Since when, milliseconds since the epoch, where the record says. */
+  /** Since when it is down, milliseconds since the epoch; absent where the record has no time. */
   readonly downSince?: number;
 }
 
 interface Readings {
   readonly node: NodeView;
-  /** What the tenant's API says. */
-  readonly told: NodeState;
-  readonly word: ProviderWord;
+  /** The state by the tenant's API. */
+  readonly reported: NodeState;
+  readonly statement: ProviderStatement;
   readonly settings: NodeSettings;
-  /** What the node was until now. */
+  /** The node's spans so far. */
   readonly spans: readonly Span<NodeState>[];
   /** Wall clock, milliseconds. */
   readonly at: number;
 }
 
-/** No kind of capacity costs more. */
+/** The capacity type that costs most. */
 const DEAREST = 'on-demand';
-/** What a node has been for so long is not made cheaper by its tenant's word. */
-const HOLDS_AFTER_MS = 600_000;
+/** A value that lasted this long is not made cheaper by the tenant's API. */
+const LASTING_MS = 600_000;
 
 /**
- * The state of a tenant cluster's own node where the tenant's word about it does not count: what the
- * provider says holds; of what he does not say the dearest reading does
+ * Returns the state of a private node where the tenant's API is not trusted. The provider's
+ * statement counts, and the dearest reading where he states nothing
  * (docs/explanation/nodes.md#the-dearest-reading).
  */
 export function providedState(readings: Readings): NodeState {
-  const { node, told: reported, word, settings, spans, at } = readings;
-  const stated = nodeState(inItsPlace(node, word), settings, word);
+  const { node, reported, statement, settings, spans, at } = readings;
+  const stated = nodeState(inItsPlace(node, statement), settings, statement);
   const own = spans.filter(({ state }) => !isOverridden(state));
-  const held = (read: Reading): NodeState | undefined => lasting(own, at, read);
+  const lasted = (read: FieldReader): NodeState | undefined => lasting(own, at, read);
   const first = (field: PlainField): string | undefined =>
-    stated[field] ?? (held((state) => state[field]) ?? reported)[field];
+    stated[field] ?? (lasted((state) => state[field]) ?? reported)[field];
   const last = spans.at(-1)?.state;
-  // A machine stays what its record said, whatever becomes of the record.
-  const recorded = word.source === undefined && last?.provenBy !== undefined && !isOverridden(last);
+  // A machine keeps the values of its record after the record is gone.
+  const recorded =
+    statement.source === undefined && last?.provenBy !== undefined && !isOverridden(last);
   const { capacityType, gpu } = stated.decidedBy ?? {};
-  const gpuType = gpu === undefined ? gpuTypeOf(reported, held(gpuTypeRead)) : stated.gpuType;
+  const gpuType = gpu === undefined ? gpuTypeOf(reported, lasted(gpuTypeRead)) : stated.gpuType;
   const most = (amount: 'cpu' | 'memory'): bigint => {
-    const before = held((state) => state[amount])?.[amount] ?? 0n;
+    const before = lasted((state) => state[amount])?.[amount] ?? 0n;
     return larger(stated[amount], larger(reported[amount], before));
   };
   const state: NodeState = {
@@ -73,7 +74,7 @@ export function providedState(readings: Readings): NodeState {
     region: first('region'),
     instanceType: first('instanceType'),
     sku: first('sku'),
-    provenBy: word.source ?? (recorded ? last.provenBy : undefined),
+    provenBy: statement.source ?? (recorded ? last.provenBy : undefined),
     cpu: most('cpu'),
     memory: most('memory'),
     gpuType,
@@ -82,63 +83,66 @@ export function providedState(readings: Readings): NodeState {
     gpuMemory: stated.gpuMemory ?? reported.gpuMemory,
     gpus: gpusOf(
       reported,
-      stated.gpus.length > 0 ? stated.gpus : dearerGpus(reported, held(installed)),
+      stated.gpus.length > 0 ? stated.gpus : dearerGpus(reported, lasted(installed)),
       gpuType,
     ),
-    down: word.record?.down === true,
+    down: statement.record?.down === true,
     dedicatedTo: reported.dedicatedTo,
     trust: 'provider',
   };
   return {
     ...state,
-    decidedBy: decisions(state, { told: reported, said: stated, last, source: word.source }),
+    decidedBy: decisions(state, { reported, stated, last, source: statement.source }),
   };
 }
 
-/** What an override said is given back when it says it no more. */
+/** Values of an override end with the override. */
 function isOverridden({ provenBy }: NodeState): boolean {
   return provenBy?.endsWith(PRIVATE_NODE_LABELS) === true;
 }
 
-type Reading = (state: NodeState) => string | bigint | undefined;
+type FieldReader = (state: NodeState) => string | bigint | undefined;
 const PLAIN_FIELDS = ['zone', 'region', 'instanceType', 'sku'] as const;
 type PlainField = (typeof PLAIN_FIELDS)[number];
 
-/** The node as the provider's record alone shows it. */
-function inItsPlace(node: NodeView, { labels, record }: ProviderWord): NodeView {
+/** The node as the provider's record describes it. */
+function inItsPlace(node: NodeView, { labels, record }: ProviderStatement): NodeView {
   const { cpu = 0n, memory = 0n, extended = new Map() } = record ?? {};
   return { ...node, labels, cpu, memory, extended, taints: [] };
 }
 
-/** The newest state with a reading that has held for long, up to `at` or until it was superseded. */
+/**
+ * Returns the newest state whose value lasted {@link LASTING_MS}, up to `at` or until it was
+ * replaced.
+ */
 function lasting(
   spans: readonly Span<NodeState>[],
   at: number,
-  read: Reading,
+  read: FieldReader,
 ): NodeState | undefined {
   let since = { to: at, state: spans.at(-1)?.state };
   for (const { from, to, state } of spans.toReversed()) {
     const same = since.state !== undefined && read(since.state) === read(state);
     if (!same) since = { to: Math.min(to, at), state };
-    if (since.to - from >= HOLDS_AFTER_MS) return state;
+    if (since.to - from >= LASTING_MS) return state;
   }
   return undefined;
 }
 
-const gpuTypeRead: Reading = ({ gpuType }) => gpuType;
-const installed: Reading = ({ gpus }) => totalOf(gpus);
+const gpuTypeRead: FieldReader = ({ gpuType }) => gpuType;
+const installed: FieldReader = ({ gpus }) => totalOf(gpus);
 
 function totalOf(gpus: readonly NodeGpus[]): bigint {
   return gpus.reduce((sum, one) => sum + one.installed, 0n);
 }
 
-/** A model that was named stays; the name of an instance type is none. */
-function gpuTypeOf(reported: NodeState, held: NodeState | undefined): string {
-  const named = held !== undefined && held.gpuType !== UNKNOWN_GPU;
-  return named && held.gpuType !== held.instanceType ? held.gpuType : reported.gpuType;
+/** A model in labels stays; the name of an instance type is no model. */
+function gpuTypeOf(reported: NodeState, lasted: NodeState | undefined): string {
+  const named = lasted !== undefined && lasted.gpuType !== UNKNOWN_GPU;
+  return named && lasted.gpuType !== lasted.instanceType ? lasted.gpuType : reported.gpuType;
 }
 
-/** What one device of each resource is, of the model that holds. */
+/** Returns the device of each resource, with the model that counts. */
 function devicesOf({ devices, gpuType: before }: NodeState, type: string): NodeState['devices'] {
   if (type === before) return devices;
   return new Map(
@@ -149,16 +153,16 @@ function devicesOf({ devices, gpuType: before }: NodeState, type: string): NodeS
   );
 }
 
-/** GPUs that were there for long are there. */
-function dearerGpus(reported: NodeState, held: NodeState | undefined): readonly NodeGpus[] {
-  return held !== undefined && totalOf(held.gpus) > totalOf(reported.gpus)
-    ? held.gpus
+/** GPUs that lasted long still count. */
+function dearerGpus(reported: NodeState, lasted: NodeState | undefined): readonly NodeGpus[] {
+  return lasted !== undefined && totalOf(lasted.gpus) > totalOf(reported.gpus)
+    ? lasted.gpus
     : reported.gpus;
 }
 
 /**
- * GPUs under the model that holds. What is missing of them is what the node does not offer at present;
- * it is billed all the same, and told apart only because resource slices may offer it.
+ * Returns the GPUs with the model that counts. Missing is what the node does not offer at present.
+ * It is billed all the same, and kept separate only because resource slices may offer it.
  */
 function gpusOf(reported: NodeState, gpus: readonly NodeGpus[], type: string): readonly NodeGpus[] {
   const offered = reported.gpus.reduce((sum, one) => sum + one.installed - one.missing, 0n);
@@ -169,20 +173,22 @@ function gpusOf(reported: NodeState, gpus: readonly NodeGpus[], type: string): r
   return [{ type, installed: only.installed, missing, devices }];
 }
 
-interface Stated {
-  readonly told: NodeState;
-  readonly said: NodeState;
+interface DecisionSources {
+  readonly reported: NodeState;
+  readonly stated: NodeState;
   readonly last: NodeState | undefined;
   readonly source: string | undefined;
 }
 
-/** Which labels, and whose, say what holds. */
+/**
+ * Returns the labels that decided each field, prefixed by the provider's source where it decided.
+ */
 function decisions(
   state: NodeState,
-  { told: reported, said, last, source = '' }: Stated,
+  { reported, stated, last, source = '' }: DecisionSources,
 ): NodeDecisions {
   const of = (text: string): string => `${source}: ${text}`;
-  const by = said.decidedBy ?? {};
+  const by = stated.decidedBy ?? {};
   const plain = PLAIN_FIELDS.map((field) => {
     const label = by[field];
     if (label !== undefined) return [field, of(label)] as const;

@@ -82,7 +82,7 @@ function watchSlices(kubeconfig = api.kubeconfig) {
 }
 
 describe('the API of Dynamic Resource Allocation', () => {
-  test('says the same of a slice and of a claim in each of its versions', async () => {
+  test('reads the same from a slice and from a claim in each of its versions', async () => {
     await api.call('POST', `/apis/${GROUP}/v1/resourceslices`, sliceObject('all', 'v1'));
     const namespace = await api.createNamespace('claims');
     const claims = (version: string) =>

@@ -3,44 +3,51 @@ import { type ObjectLabels, objectLabels, sameLabels, withGpus } from './object-
 import { amountAt, listAt, recordAt, textAt, timeAt } from '../../kubernetes/raw-fields.ts';
 import { type Api, API_OF_HOST } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
-import { currentState, enter, followHolding, type Timeline, widthOf } from './timeline.ts';
+import { currentState, enter, followRetained, type Timeline, widthOf } from './timeline.ts';
 
-/** One device that a claim was given: one entry of its allocation results. */
+/** One device of a claim: one entry of its allocation results. */
 export interface AllocatedDevice {
   readonly driver: string;
   readonly pool: string;
   readonly device: string;
-  /** Of a device that several claims may be given: which share of it this is. */
+  /** Which share this is; only for devices that several claims can share. */
   readonly share?: string;
-  /** What a share consumes of the device's capacities, nano-units by name; absent where it does not say. */
+  /**
+   * What a share consumes of the device's capacities, nano-units by name; absent where the API has
+   * none.
+   */
   readonly consumed?: ReadonlyMap<string, bigint>;
 }
 
-/** What the scheduler gave a claim. It does not change until it is taken back. */
+/**
+ * The devices that the scheduler allocated to a claim. They do not change until they are
+ * deallocated.
+ */
 export interface ClaimAllocation {
-  /** In the order of the results; those for administrative access, which take nothing, are left out. */
+  /** In the order of the results, without those for administrative access, which take nothing. */
   readonly devices: readonly AllocatedDevice[];
-  /** The node that the devices are tied to, where the allocation names a single one. */
+  /** The node of the devices, where the allocation names a single one. */
   readonly node?: string;
 }
 
-/** What of a ResourceClaim bears on billing. */
+/** The fields of a ResourceClaim that bear on billing. */
 export interface ResourceClaimView extends Projected {
   readonly labels: ObjectLabels;
   readonly createdAt: number;
   /** Absent while the claim is not allocated. */
   readonly allocation?: ClaimAllocation;
-  /** When it was allocated; absent where the API does not say. */
+  /** When it was allocated; absent where the API has no time. */
   readonly allocatedAt?: number;
-  /** uids of the pods it is reserved for. */
+  /** Uids of the pods that it is reserved for. */
   readonly pods: readonly string[];
-  /** It is reserved for something that is no pod. */
+  /** It is reserved for a consumer that is not a pod. */
   readonly otherConsumer: boolean;
 }
 
 /**
- * Takes out of a ResourceClaim what bears on billing (docs/explanation/gpus.md#resource-claims). The versions
- * v1, v1beta2 and v1beta1 of `resource.k8s.io` agree on the fields that are read.
+ * Reads the fields of a ResourceClaim that bear on billing; undefined for a malformed object
+ * (docs/explanation/gpus.md#resource-claims). They are the same in v1, v1beta2 and v1beta1 of
+ * `resource.k8s.io`.
  */
 export function projectResourceClaim(
   object: RawObject,
@@ -65,8 +72,8 @@ export function projectResourceClaim(
 }
 
 /**
- * The cluster makes it for a pod, out of a template or for extended resources, with the labels that the
- * template says: whoever writes the template could name anybody with them.
+ * Whether the cluster made the claim for a pod, out of a template or for extended resources. Its
+ * labels come from the template, whose author could name anybody with them.
  */
 function isMadeForPod(metadata: RawObject): boolean {
   return listAt(metadata, 'ownerReferences').some(({ kind }) => kind === 'Pod');
@@ -115,7 +122,7 @@ function amountsOf(quantities: RawObject): ReadonlyMap<string, bigint> {
   return amounts;
 }
 
-/** The node's name, where the selector is a single term that matches a single name. */
+/** Returns the node's name, where the selector is a single term that matches a single name. */
 function onlyNode(selector: RawObject): string | undefined {
   const [term, ...terms] = listAt(selector, 'nodeSelectorTerms');
   if (term === undefined || terms.length > 0) return undefined;
@@ -129,7 +136,7 @@ function isPod(consumer: RawObject): boolean {
   return consumer['resource'] === 'pods';
 }
 
-/** A resource claim's state while it is allocated: its devices are out of everybody else's reach. */
+/** A resource claim's state while it is allocated: nobody else can use its devices. */
 export interface ClaimState {
   readonly labels: ObjectLabels;
   readonly allocation: ClaimAllocation;
@@ -140,9 +147,9 @@ export interface ClaimState {
 }
 
 /**
- * Follows a claim from its allocation until that is taken back. A watch that is resumed tells at one
- * moment of all that was missed: what the claim was in between stays as spans of no length, because
- * they say which pods used which devices, and the times of those pods are known.
+ * Follows a claim from its allocation to its deallocation. A resumed watch reports all missed
+ * versions at one moment. The states between stay as spans of zero length: they list which pods
+ * used which devices, and the pods' times are known.
  */
 export function followClaim(
   timeline: Timeline<ClaimState>,
@@ -154,11 +161,11 @@ export function followClaim(
   const state = stateOf(claim);
   const current = currentState(timeline);
   if (current === undefined) {
-    followHolding(timeline, { state, createdAt, ...since }, seen, CLAIMS);
+    followRetained(timeline, { state, createdAt, ...since }, seen, CLAIMS);
     return;
   }
   if (state !== undefined && sameClaim(current, state)) return;
-  // Which pods it is reserved for changes at one moment: their own times bound how long they use it.
+  // Reservations change at one moment: the pods' own times bound their use.
   const goesOn = state !== undefined && sameAllocation(current.allocation, state.allocation);
   closeMoment(timeline, seen.from);
   enter(timeline, undefined, seen.from, goesOn ? 0 : widthOf(seen));
@@ -169,7 +176,7 @@ export function followClaim(
 
 const CLAIMS = { isSame: sameClaim, least: (_: ClaimState, next: ClaimState) => next };
 
-/** The claim is gone; it held its devices until `latest`. */
+/** Ends a claim that is gone; it had its devices until `latest`. */
 export function finishClaim(
   timeline: Timeline<ClaimState>,
   _claim: ResourceClaimView,
@@ -180,14 +187,17 @@ export function finishClaim(
   enter(timeline, undefined, latest, widthOf(seen));
 }
 
-/** Keeps a state that is not known to have held for any time when it ends, and would vanish. */
+/**
+ * Closes the open span at its own start if it began at `at` or later. The change that follows would
+ * remove it otherwise.
+ */
 function closeMoment(timeline: Timeline<ClaimState>, at: number): void {
   const last = timeline.spans.at(-1);
   if (last === undefined || last.to !== Infinity || last.from < at) return;
   timeline.spans = [...timeline.spans.slice(0, -1), { ...last, to: last.from }];
 }
 
-/** True when both give the same devices. */
+/** True when both allocate the same devices. */
 export function sameAllocation(a: ClaimAllocation, b: ClaimAllocation): boolean {
   if (a === b) return true;
   return (
@@ -212,7 +222,7 @@ function sameClaim(a: ClaimState, b: ClaimState): boolean {
   );
 }
 
-/** What a share consumes is part of its allocation, and as fixed as that. */
+/** What a share consumes is fixed with its allocation, so it needs no comparison. */
 function isSameDevice(a: AllocatedDevice, b: AllocatedDevice | undefined): boolean {
   return (
     a.device === b?.device && a.pool === b.pool && a.driver === b.driver && a.share === b.share

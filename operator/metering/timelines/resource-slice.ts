@@ -10,48 +10,48 @@ import {
 } from '../../kubernetes/raw-fields.ts';
 import { type Api, API_OF_HOST, createSharedValues, type KeyPart, keyOf } from './shared-values.ts';
 
-/** What a driver publishes of one device, as far as it bears on billing. */
+/** The published fields of one device that bear on billing. */
 export interface PublishedDevice {
   /** Unique in its pool. */
   readonly name: string;
   /** `full`, `mig-1g.10gb` (attributes joined by dots), or a partition style such as `cpx_nps4`. */
   readonly profile: string;
-  /** The product as the driver spells it: `NVIDIA H100 80GB HBM3`. */
+  /** The product in the driver's spelling: `NVIDIA H100 80GB HBM3`. */
   readonly product?: string;
-  /** Which physical GPU it is, or is a part of; candidates that overlap name the same one. */
+  /** The physical GPU that it is or belongs to. Alternatives that overlap name the same GPU. */
   readonly gpu: string;
-  /** What its shares consume, nano-units by name; only of devices that several claims may be given. */
+  /** Its capacities, nano-units by name; only for devices that several claims can share. */
   readonly capacity?: ReadonlyMap<string, bigint>;
-  /** Its driver has tainted it, so that nothing can be given it any more. */
+  /** Its driver has tainted it, so it cannot be allocated. */
   readonly lost?: true;
 }
 
-/** Devices that a driver publishes together. */
+/** Devices that a driver publishes in one slice. */
 export interface DeviceSlice {
   readonly driver: string;
   readonly pool: string;
-  /** Where slices of a pool have different ones, only those with the highest hold. */
+  /** Where the slices of a pool have different generations, only the highest counts. */
   readonly generation: number;
-  /** How many slices of this generation make the whole pool. */
+  /** Number of slices that make up the pool in this generation. */
   readonly sliceCount: number;
-  /** The node that the devices are tied to; absent where several nodes may use them. */
+  /** The node of the devices; absent where several nodes can use them. */
   readonly node?: string;
   readonly devices: ReadonlyMap<string, PublishedDevice>;
 }
 
-/** What of a ResourceSlice bears on billing. */
+/** The fields of a ResourceSlice that bear on billing. */
 export interface ResourceSliceView extends Projected, DeviceSlice {
   readonly createdAt: number;
 }
 
-/** Kubernetes' own limit (`ResourceSliceMaxDevices`): its API server admits no more. */
+/** The limit of Kubernetes (`ResourceSliceMaxDevices`): its API server admits no more. */
 const MOST_DEVICES = 128;
 
 const sharedDevices = createSharedValues<PublishedDevice>();
 
 /**
- * Takes out of a ResourceSlice what bears on billing. v1 and v1beta2 are alike; v1beta1 has a
- * device's attributes one level deeper, under `basic`.
+ * Reads the fields of a ResourceSlice that bear on billing; undefined for a malformed object. v1
+ * and v1beta2 are alike; v1beta1 has a device's attributes one level deeper, under `basic`.
  */
 export function projectResourceSlice(
   object: RawObject,
@@ -83,7 +83,7 @@ export function projectResourceSlice(
   };
 }
 
-/** True when both publish the same. */
+/** True when both publish the same devices. */
 export function sameSlice(a: DeviceSlice, b: DeviceSlice): boolean {
   if (a.driver !== b.driver || a.pool !== b.pool || a.node !== b.node) return false;
   if (a.generation !== b.generation || a.sliceCount !== b.sliceCount) return false;
@@ -96,13 +96,13 @@ export function sameSlice(a: DeviceSlice, b: DeviceSlice): boolean {
   });
 }
 
-/** What has changes of slices wait for the one that offers more. */
+/** Compares slices for {@link followRetained}; the smaller one counts during a change. */
 export const SLICES = {
   isSame: sameSlice,
   least: (a: DeviceSlice, b: DeviceSlice): DeviceSlice => (a.devices.size < b.devices.size ? a : b),
 };
 
-/** The slice of a view. */
+/** Returns the slice of a view, without its metadata. */
 export function sliceOf(view: ResourceSliceView): DeviceSlice {
   const { driver, pool, generation, sliceCount, node, devices } = view;
   const slice = { driver, pool, generation, sliceCount, devices };
@@ -122,13 +122,13 @@ function publishedDevice(device: RawObject, driver: string, api: Api): readonly 
     gpu: GPU_IDS.map(attribute).find((id) => id !== undefined) ?? name,
     product,
     ...(capacity === undefined || capacity.size === 0 ? {} : { capacity }),
-    ...(listAt(details, 'taints').some(keepsAway) ? { lost: true } : {}),
+    ...(listAt(details, 'taints').some(preventsScheduling) ? { lost: true } : {}),
   };
   return [sharedDevices(api, partsOf(published), () => published)];
 }
 
 /**
- * A part names the GPU that it is cut out of, a whole GPU itself: by NVIDIA's uuid, AMD's PCI
+ * Attributes that name the physical GPU, of a partition and of a full GPU: NVIDIA's uuid, AMD's PCI
  * address, or the PCI address as Kubernetes standardises it.
  */
 const GPU_IDS: readonly string[] = [
@@ -139,7 +139,10 @@ const GPU_IDS: readonly string[] = [
   'resource.kubernetes.io/pciBusID',
 ];
 
-/** NVIDIA says `type: mig` with a `profile`, AMD `type: amdgpu-partition` with a `partitionProfile`. */
+/**
+ * NVIDIA writes `type: mig` with a `profile`, AMD `type: amdgpu-partition` with a
+ * `partitionProfile`.
+ */
 function profileOf(attribute: (name: string) => string | undefined): string {
   const type = attribute('type');
   const mig = attribute('profile');
@@ -149,7 +152,7 @@ function profileOf(attribute: (name: string) => string | undefined): string {
   return FULL;
 }
 
-/** Reads texts; a name without a domain is one of the driver's own. */
+/** Reads attributes that are texts. A name without a domain is the driver's own. */
 function attributesOf(attributes: RawObject, driver: string): (name: string) => string | undefined {
   return (name) => {
     const qualified = name.includes('/') ? name : `${driver}/${name}`;
@@ -170,13 +173,13 @@ function capacityOf(details: RawObject): ReadonlyMap<string, bigint> {
   return amounts;
 }
 
-/** The effect None only says something. */
-function keepsAway(taint: RawObject): boolean {
+/** Whether a taint keeps pods away; the effect None does not. */
+function preventsScheduling(taint: RawObject): boolean {
   const effect = textAt(taint, 'effect');
   return effect === 'NoSchedule' || effect === 'NoExecute';
 }
 
-/** All that tells devices apart. */
+/** All fields by which devices differ. */
 function partsOf(device: PublishedDevice): readonly KeyPart[] {
   const { name, profile, product, gpu, capacity, lost } = device;
   const amounts = [...(capacity ?? [])].flatMap(([key, amount]) => [key, String(amount)]);

@@ -11,15 +11,15 @@ import {
 } from '../../kubernetes/raw-fields.ts';
 import { type Api, API_OF_HOST } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
-import { followHolding, type Timeline } from './timeline.ts';
+import { followRetained, type Timeline } from './timeline.ts';
 
-/** What of a PersistentVolumeClaim bears on billing. */
+/** The fields of a PersistentVolumeClaim that bear on billing. */
 export interface VolumeClaimView extends Projected {
   readonly labels: ObjectLabels;
   readonly createdAt: number;
   /** Phase Bound: a volume exists for it, mounted or not. */
   readonly bound: boolean;
-  /** Nano-bytes: what was provisioned, else what was asked for. */
+  /** Nano-bytes: the provisioned size, else the requested one. */
   readonly size: bigint;
   /** Storage class, `default` when the claim names none. */
   readonly storageClass: string;
@@ -36,8 +36,8 @@ export interface VolumeState {
 const BETA_STORAGE_CLASS = 'volume.beta.kubernetes.io/storage-class';
 
 /**
- * Takes out of a PersistentVolumeClaim what bears on billing
- * (docs/explanation/metering.md#volumes-and-load-balancers).
+ * Reads the fields of a PersistentVolumeClaim that bear on billing; undefined for a malformed
+ * object (docs/explanation/metering.md#volumes-and-load-balancers).
  */
 export function projectVolumeClaim(
   object: RawObject,
@@ -72,10 +72,10 @@ export function followVolume(
   seen: Sighting,
 ): void {
   const state = bound ? { labels, size, storageClass } : undefined;
-  followHolding(timeline, { state, createdAt }, seen, { isSame: sameVolume, least: leastVolume });
+  followRetained(timeline, { state, createdAt }, seen, { isSame: sameVolume, least: leastVolume });
 }
 
-/** The smaller of two sizes of one volume; whose it was and of which class must be known. */
+/** Returns the smaller size of one volume; undefined where owner or storage class changed. */
 function leastVolume(a: VolumeState, b: VolumeState): VolumeState | undefined {
   if (a.storageClass !== b.storageClass || !sameOwnerLabels(a.labels, b.labels)) return undefined;
   return a.size < b.size ? { ...a, labels: b.labels } : b;
@@ -85,7 +85,7 @@ function sameVolume(a: VolumeState, b: VolumeState): boolean {
   return a.size === b.size && a.storageClass === b.storageClass && sameLabels(a.labels, b.labels);
 }
 
-/** What of a Service of type LoadBalancer bears on billing. */
+/** The fields of a Service of type LoadBalancer that bear on billing. */
 export interface LoadBalancerView extends Projected {
   readonly labels: ObjectLabels;
   readonly createdAt: number;
@@ -93,15 +93,15 @@ export interface LoadBalancerView extends Projected {
   readonly provisioned: boolean;
 }
 
-/** A load balancer's billing state: that it exists, and whose it is. */
+/** A load balancer's billing state: it exists and has an owner. */
 export interface LoadBalancerState {
   readonly labels: ObjectLabels;
 }
 
 /**
- * Takes out of a Service of type LoadBalancer what bears on billing; it is one load balancer,
- * however many ports and addresses it has. Services of other types, of which there are
- * many more, are not kept; one that changes its type comes or goes.
+ * Reads the fields of a Service of type LoadBalancer that bear on billing; undefined for other
+ * types. It is one load balancer, however many ports and addresses it has. A Service that changes
+ * its type appears or disappears.
  */
 export function projectLoadBalancer(
   object: RawObject,
@@ -132,25 +132,28 @@ export function followLoadBalancer(
   { labels, provisioned, createdAt }: LoadBalancerView,
   seen: Sighting,
 ): void {
-  followHolding(timeline, { state: provisioned ? { labels } : undefined, createdAt }, seen, OWNED);
+  followRetained(timeline, { state: provisioned ? { labels } : undefined, createdAt }, seen, OWNED);
 }
 
-/** What of a control plane StatefulSet or Deployment bears on instance hours. */
+/** The fields of a control plane StatefulSet or Deployment that bear on instance hours. */
 export interface WorkloadView extends Projected {
   readonly labels: ObjectLabels;
   readonly createdAt: number;
   /** At least one replica is ready and nobody has paused it. */
   readonly ready: boolean;
-  /** When it became available, where the API says so (Deployments). */
+  /** When it became available; absent where the API has no time, as for StatefulSets. */
   readonly readyAt?: number;
 }
 
-/** A control plane workload's billing state: that a replica of it is ready. */
+/** A control plane workload's billing state: a replica of it is ready. */
 export interface WorkloadState {
   readonly labels: ObjectLabels;
 }
 
-/** Takes out of a control plane workload what bears on instance hours (docs/explanation/metering.md#instance-hours). */
+/**
+ * Reads the fields of a control plane workload that bear on instance hours; undefined for a
+ * malformed object (docs/explanation/metering.md#instance-hours).
+ */
 export function projectWorkload(object: RawObject): WorkloadView | undefined {
   const metadata = recordAt(object, 'metadata');
   const uid = textAt(metadata, 'uid');
@@ -171,7 +174,7 @@ export function projectWorkload(object: RawObject): WorkloadView | undefined {
   };
 }
 
-/** The command line's pause is an annotation, the platform's sleep a label. */
+/** The command line pauses by an annotation, the platform's sleep mode by a label. */
 function isPaused(metadata: RawObject): boolean {
   return (
     textAt(recordAt(metadata, 'annotations'), 'loft.sh/paused') === 'true' ||
@@ -186,11 +189,11 @@ export function followWorkload(
   seen: Sighting,
 ): void {
   const state = ready ? { labels } : undefined;
-  const held = since === undefined ? { state, createdAt } : { state, createdAt, since };
-  followHolding(timeline, held, seen, OWNED);
+  const version = since === undefined ? { state, createdAt } : { state, createdAt, since };
+  followRetained(timeline, version, seen, OWNED);
 }
 
-/** While nobody knows whose it is it is nobody's. */
+/** While the owner is unknown during a change, nobody is billed. */
 const OWNED = {
   isSame: sameOwner,
   least: <S extends { labels: ObjectLabels }>(a: S, b: S): S | undefined =>

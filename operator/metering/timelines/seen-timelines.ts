@@ -3,10 +3,10 @@ import type { TenantClusterTimelines } from './tenant-cluster-timeline.ts';
 import type { Timeline } from './timeline.ts';
 import type { TimelineReader } from './timeline-rules.ts';
 
-/** Is asked for every timeline that is looked at, whether it is seen; may throw to end that. */
+/** Decides for every visited timeline whether readers see it; may throw to end the visit. */
 export type Sees = (timeline: Timeline<unknown>) => boolean;
 
-/** The same timelines, of which a part is seen. */
+/** Returns a reader that shows only the timelines for which `sees` is true. */
 export function seenTimelines<S>(timelines: TimelineReader<S>, sees: Sees): TimelineReader<S> {
   function* each(list: Iterable<Timeline<S>>): Iterable<Timeline<S>> {
     for (const timeline of list) if (sees(timeline)) yield timeline;
@@ -25,7 +25,7 @@ export function seenTimelines<S>(timelines: TimelineReader<S>, sees: Sees): Time
   };
 }
 
-/** The same observation, of which a part is seen. */
+/** Returns an observation that shows only the timelines for which `sees` is true. */
 export function seenObservation(observation: ObservationReader, sees: Sees): ObservationReader {
   const seen = <S>(timelines: TimelineReader<S>): TimelineReader<S> =>
     seenTimelines(timelines, sees);
@@ -47,7 +47,10 @@ export function seenObservation(observation: ObservationReader, sees: Sees): Obs
   };
 }
 
-/** The same observation with the objects of some namespaces; what is in none is in all of them. */
+/**
+ * Returns an observation with the objects of the included namespaces, and all objects without a
+ * namespace.
+ */
 export function observationOf(
   observation: ObservationReader,
   includes: (namespace: string) => boolean,
@@ -55,7 +58,7 @@ export function observationOf(
   return seenObservation(observation, ({ namespace }) => namespace === '' || includes(namespace));
 }
 
-/** The same tenant clusters, of which those of one namespace are walked through. */
+/** Returns the same tenant clusters, except that `during` lists those of one namespace only. */
 export function tenantClustersOf(
   timelines: TenantClusterTimelines,
   namespace: string,
@@ -72,7 +75,7 @@ export function tenantClustersOf(
     statesOf: (id, from, to) => timelines.statesOf(id, from, to),
     learntAfter: (sequence) => timelines.learntAfter(sequence),
     mappedAfter: (sequence) => timelines.mappedAfter(sequence),
-    release: (holdsObjects, at) => timelines.release(holdsObjects, at),
+    release: (hasObjects, at) => timelines.release(hasObjects, at),
     prune: (horizon) => timelines.prune(horizon),
     snapshot: () => timelines.snapshot(),
     restore: (snapshot, observedAt) => timelines.restore(snapshot, observedAt),

@@ -1,9 +1,12 @@
-/** Up to where windows are closed, by namespace: those of some are closed apart from all others. */
+/** Up to when windows are closed, by namespace: some namespaces are closed separately. */
 export class SettledUntil {
   #end = -Infinity;
-  /** Up to where namespaces are settled that are apart. */
+  /** Up to when the separate namespaces are closed. */
   readonly #separate = new Map<string, number>();
-  /** Without a journal nobody knows what closed windows billed of the objects of the first list. */
+  /**
+   * False for a start without a journal until the first list: what closed windows billed is
+   * unknown.
+   */
   #pastKnown = false;
 
   /** Whether it is known what closed windows billed. */
@@ -11,12 +14,15 @@ export class SettledUntil {
     return this.#pastKnown;
   }
 
-  /** Milliseconds since the epoch; -Infinity where no window was closed. */
+  /** End of the last closed window, milliseconds since the epoch; -Infinity without one. */
   in(namespace: string): number {
     return this.#separate.get(namespace) ?? this.#end;
   }
 
-  /** Windows are closed up to `end`: those of all namespaces that are not apart, or of the one that is named and is. Tells of which. */
+  /**
+   * Notes that windows are closed up to `end`, for the separate namespace `only` or for all others.
+   * Returns a test for the namespaces that this covers.
+   */
   settle(end: number, only: string | undefined): (namespace: string) => boolean {
     if (only === undefined) {
       this.#end = end;
@@ -34,12 +40,12 @@ export class SettledUntil {
     this.#separate.delete(namespace);
   }
 
-  /** From here on it is known what closed windows billed. */
+  /** From now on, what closed windows billed is known. */
   notePast(): void {
     this.#pastKnown = true;
   }
 
-  /** The journal tells what windows billed that are closed up to `end`. */
+  /** Restores from the journal, which has what windows billed that are closed up to `end`. */
   restore(end: number): void {
     this.#end = end;
     this.#pastKnown = true;

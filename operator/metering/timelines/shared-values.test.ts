@@ -7,11 +7,11 @@ import type { RawObject } from '../../kubernetes/source.ts';
 import { effectiveRequests } from './effective-requests.ts';
 import { API_OF_HOST, createSharedValues } from './shared-values.ts';
 import { shareLabels } from './object-labels.ts';
-import { insideTenant } from './own-cluster.ts';
+import { insideTenant } from './inside-tenant.ts';
 import { projectPod } from './pod.ts';
 import { projectResourceSlice, sameSlice } from './resource-slice.ts';
 
-/** Texts of all that keys were ever joined with, and what JSON has to escape. */
+/** Texts with every separator, and with characters that JSON escapes. */
 const names = fc.string({
   unit: fc.constantFrom(
     'a',
@@ -62,7 +62,7 @@ describe("names that contain a key's separators", () => {
     );
   });
 
-  test('requests hold what their own pod asks for', () => {
+  test('requests are those of their own pod', () => {
     const amounts = fc.dictionary(
       names.map((name) => `x/${name}`),
       fc.integer({ min: 1, max: 12 }),
@@ -130,7 +130,7 @@ describe("names that contain a key's separators", () => {
 });
 
 describe('the pools of two APIs', () => {
-  test('hold values of their own', () => {
+  test('have separate values', () => {
     const inTenant = insideTenant(projectPod);
     const requests = { cpu: '1', 'x/y': '3' };
     const [host, again] = [projectPod(pod(requests)), projectPod(pod(requests))];
@@ -141,7 +141,7 @@ describe('the pools of two APIs', () => {
     expect(tenantAgain?.requests).toBe(tenant?.requests);
   });
 
-  test('what belonged to pods that came and went is not held for good', async () => {
+  test('values of pods that came and went are freed', async () => {
     const shared = createSharedValues<object>();
     const stored = shared(API_OF_HOST, ['kept'], () => ({}));
     const gone = Array.from(
@@ -149,12 +149,12 @@ describe('the pools of two APIs', () => {
       (_, index) => new WeakRef(shared(API_OF_HOST, [index], () => ({}))),
     );
     setFlagsFromString('--expose-gc');
-    // What was looked at in one turn is held to its end.
+    // JavaScript keeps a weakly referenced value that was read until the current job ends.
     await setImmediate();
     runInNewContext('gc')();
     expect(gone.filter((value) => value.deref() !== undefined)).toEqual([]);
     expect(shared(API_OF_HOST, ['kept'], () => ({}))).toBe(stored);
-    const anew = shared(API_OF_HOST, [1], () => ({}));
-    expect(shared(API_OF_HOST, [1], () => ({}))).toBe(anew);
+    const again = shared(API_OF_HOST, [1], () => ({}));
+    expect(shared(API_OF_HOST, [1], () => ({}))).toBe(again);
   });
 });

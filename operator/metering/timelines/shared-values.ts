@@ -1,22 +1,22 @@
-/** Whose objects share values: an API server. It is only compared, so that any object will do. */
+/** The API server whose objects share values. It is only compared, so any object serves. */
 export type Api = object;
 
 /** The API server of the cluster that the operator runs in. */
 export const API_OF_HOST: Api = Object.freeze({});
 
-/** A part of what tells values apart. Names in it may hold any character. */
+/** A part of the key of a value. Texts may contain any character. */
 export type KeyPart = string | number | boolean | undefined;
 
 /**
- * Gives equal values of an API's objects one identity, so that a hundred thousand pods of a few
- * shapes cost little memory. Values of different keys are never taken for one another.
+ * Returns one identity for equal values of an API's objects, so that 100,000 pods of a few shapes
+ * use little memory. Values of different keys are never mixed up.
  */
 export type SharedValues<T> = (api: Api, key: readonly KeyPart[], make: () => T) => T;
 
 /**
- * Pools of shared immutable values, one for each API, so that nobody fills or fills in another's. They hold only what
- * somebody else holds, so that objects that come and go leave nothing behind. It is an economy only: nothing may depend on
- * identity for being right.
+ * Creates pools of shared immutable values, one for each API, so that no API can fill another's
+ * pool. They reference values weakly, so that objects that go leave nothing behind. Sharing only
+ * saves memory: nothing may depend on identity for correctness.
  */
 export function createSharedValues<T extends object>(): SharedValues<T> {
   const pools = new WeakMap<Api, Pool<T>>();
@@ -45,18 +45,24 @@ class Pool<T extends object> {
   add(key: string, value: T): void {
     this.#values.set(key, new WeakRef(value));
     if (this.#values.size <= this.#sweptAt) return;
-    for (const [name, held] of this.#values) {
-      if (held.deref() === undefined) this.#values.delete(name);
+    for (const [name, reference] of this.#values) {
+      if (reference.deref() === undefined) this.#values.delete(name);
     }
     this.#sweptAt = Math.max(FEWEST_SWEPT, 2 * this.#values.size);
   }
 }
 
-/** Texts cannot be held weakly; a full pool is emptied, and equal ones may then exist twice. */
+/**
+ * Limit of a pool of texts. JavaScript cannot reference texts weakly, so a full pool is emptied;
+ * equal texts may then exist twice.
+ */
 const MOST_TEXTS = 50_000;
 const texts = new WeakMap<Api, Map<string, string>>();
 
-/** The one copy of a text that many objects of an API have in common, as the name of a namespace or of a node. */
+/**
+ * Returns the shared copy of a text that many objects of an API have in common, such as a
+ * namespace's name.
+ */
 export function shareText(text: string, api: Api = API_OF_HOST): string {
   let pool = texts.get(api);
   if (pool === undefined) texts.set(api, (pool = new Map()));
@@ -67,7 +73,10 @@ export function shareText(text: string, api: Api = API_OF_HOST): string {
   return text;
 }
 
-/** One text for these parts; different parts have different texts, whatever characters names hold. */
+/**
+ * Returns one text for these parts; different parts have different texts, whatever characters they
+ * contain.
+ */
 export function keyOf(parts: readonly KeyPart[]): string {
   return JSON.stringify(parts);
 }

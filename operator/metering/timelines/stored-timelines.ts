@@ -2,7 +2,7 @@ import type { Projected } from '../../kubernetes/source.ts';
 import type { Drained, Tracked } from './timeline-rules.ts';
 import { type Span, spansAfter, type Timeline } from './timeline.ts';
 
-/** Timelines of one kind by namespace and uid. They may be added and removed while they are looked at. */
+/** Timelines of one kind by namespace and uid. They may be added and removed during iteration. */
 class TimelineIndex<T extends Projected, S> {
   readonly #byNamespace = new Map<string, Map<string, Tracked<T, S>>>();
   #size = 0;
@@ -27,7 +27,7 @@ class TimelineIndex<T extends Projected, S> {
     for (const timelines of this.#byNamespace.values()) yield* timelines.values();
   }
 
-  /** One that is not there yet. */
+  /** Adds a timeline that is not there yet. */
   add(timeline: Tracked<T, S>): void {
     const { namespace, uid } = timeline;
     const timelines = this.#byNamespace.get(namespace) ?? new Map<string, Tracked<T, S>>();
@@ -35,7 +35,7 @@ class TimelineIndex<T extends Projected, S> {
     this.#size += 1;
   }
 
-  /** One that is there. */
+  /** Removes a timeline that is there. */
   remove({ namespace, uid }: Pick<Projected, 'namespace' | 'uid'>): void {
     const timelines = this.#byNamespace.get(namespace);
     timelines?.delete(uid);
@@ -49,14 +49,17 @@ class TimelineIndex<T extends Projected, S> {
   }
 }
 
-/** What the journal does not have yet of the timelines of one kind: what has changed of them, and which it has to forget. */
+/**
+ * What the journal still has to write about the timelines of one kind: those that changed, and
+ * those to forget.
+ */
 export class UnwrittenTimelines<T extends Projected, S> {
   readonly #index: TimelineIndex<T, S>;
-  /** Those that are `dirty`: a few of a great many. */
+  /** The timelines that are `dirty`: usually a few of many. */
   readonly #dirty = new Set<Tracked<T, S>>();
   readonly #removed = new Set<string>();
 
-  /** `index` has those that are not forgotten. */
+  /** `index` has the timelines that are not forgotten. */
   constructor(index: TimelineIndex<T, S>) {
     this.#index = index;
   }
@@ -65,31 +68,34 @@ export class UnwrittenTimelines<T extends Projected, S> {
     return this.#dirty.has(timeline);
   }
 
-  /** It has changed. */
+  /** Notes that a timeline changed. */
   noteChanged(timeline: Tracked<T, S>): void {
     timeline.dirty = true;
     this.#dirty.add(timeline);
   }
 
-  /** It is kept from now on; what the journal has of it is not forgotten any more. */
+  /** Adds a timeline; the journal must not forget it any more. */
   add(timeline: Tracked<T, S>): void {
     this.#removed.delete(timeline.uid);
     if (timeline.dirty) this.#dirty.add(timeline);
   }
 
-  /** The journal has it as it is. */
+  /** Notes that the journal has the current version. */
   noteWritten(timeline: Tracked<T, S>): void {
     timeline.dirty = false;
     this.#dirty.delete(timeline);
   }
 
-  /** It is kept no more: the journal forgets it. */
+  /** Removes a timeline; the journal must forget it. */
   remove(timeline: Tracked<T, S>): void {
     this.#dirty.delete(timeline);
     this.#removed.add(timeline.uid);
   }
 
-  /** What has changed since the last call; of `limit` timelines at most, the others with later calls. */
+  /**
+   * Returns the changes since the last call, of at most `limit` timelines; later calls return the
+   * others.
+   */
   drain(limit = Infinity): Drained<T, S> {
     const changed: Tracked<T, S>[] = [];
     for (const timeline of this.#dirty) {
@@ -102,7 +108,7 @@ export class UnwrittenTimelines<T extends Projected, S> {
     return { changed, removed };
   }
 
-  /** What was drained is not written after all: it is drained again. */
+  /** Takes back drained changes that could not be written; the next call returns them again. */
   putBack({ changed, removed }: Drained<T, S>): void {
     for (const timeline of changed) {
       if (this.#index.find(timeline) === timeline) this.noteChanged(timeline);
@@ -110,39 +116,48 @@ export class UnwrittenTimelines<T extends Projected, S> {
     this.discard(removed);
   }
 
-  /** The journal has these, but they cannot be trusted: it forgets those that are not seen again. */
+  /**
+   * Has the journal forget timelines that cannot be trusted, unless their objects are seen again.
+   */
   discard(uids: Iterable<string>): void {
     for (const uid of uids) this.#removed.add(uid);
   }
 
-  /** None of them is kept, and the journal has none of what has changed. */
+  /** Forgets all pending changes; the journal must have none of them. */
   clear(): void {
     this.#dirty.clear();
   }
 }
 
-/** How long a timeline whose object is gone is kept, so that a tenant cluster found late still gets it. */
+/**
+ * How long the timeline of a gone object is stored, so that a tenant cluster that is found late
+ * still gets it.
+ */
 const GONE_STORED_MS = 120_000;
 
-/** How far back state changes of a live object are kept for late facts. */
+/** How far back state changes of a live object are stored for late facts. */
 const SPANS_STORED_MS = 600_000;
 
-/** The timelines of one kind: which there are, which of them are late, and which are to be forgotten some time. */
+/**
+ * The timelines of one kind, which of them are late, and which can be forgotten after some time.
+ */
 export class StoredTimelines<T extends Projected, S> {
-  /** To look them up in, and to be told of changes: what comes and goes does so by {@link add} and {@link drop}. */
+  /** For look-ups. Add and remove timelines by {@link add} and {@link drop} only. */
   readonly index = new TimelineIndex<T, S>();
-  /** What of them the journal does not have. */
+  /** Changes that the journal does not have yet. */
   readonly unwritten = new UnwrittenTimelines<T, S>(this.index);
-  /** Those of which closed windows billed something else. */
+  /** Timelines that differ from what closed windows billed. */
   readonly #late = new Set<Tracked<T, S>>();
-  /** Those that are gone, or of which something has ended: {@link settle} forgets it some time. */
+  /**
+   * Timelines that are gone or have an ended span: {@link settle} forgets these after some time.
+   */
   readonly #passing = new Set<Tracked<T, S>>();
 
   late(): Iterable<Tracked<T, S>> {
     return this.#late;
   }
 
-  /** One that is not there yet. */
+  /** Adds a timeline that is not there yet. */
   add(timeline: Tracked<T, S>): void {
     this.index.add(timeline);
     this.unwritten.add(timeline);
@@ -150,12 +165,12 @@ export class StoredTimelines<T extends Projected, S> {
     if (timeline.billed !== undefined) this.#late.add(timeline);
   }
 
-  /** To be called when its spans may have been replaced, or the object is gone. */
+  /** Call it when the spans of a timeline may have been replaced, or its object is gone. */
   noteSpans(timeline: Tracked<T, S>): void {
     if (isPassing(timeline)) this.#passing.add(timeline);
   }
 
-  /** Closed windows billed this; undefined: they billed it as it stands. */
+  /** Sets what closed windows billed; undefined where they billed the current spans. */
   setBilled(timeline: Tracked<T, S>, billed: readonly Span<S>[] | undefined): void {
     timeline.billed = billed;
     if (billed === undefined) this.#late.delete(timeline);
@@ -163,8 +178,8 @@ export class StoredTimelines<T extends Projected, S> {
   }
 
   /**
-   * In these namespaces everything is billed as it stands. Forgets what no late fact can change any more that ended long
-   * before `keptFrom`, but nothing that `isNeeded` after a time.
+   * Marks the timelines of these namespaces as billed in their current form. Forgets what ended
+   * long before `storedFrom`, unless `isNeeded`: no late fact can change it any more.
    */
   settle(
     isSettled: (namespace: string) => boolean,
@@ -174,7 +189,7 @@ export class StoredTimelines<T extends Projected, S> {
     for (const timeline of this.#late) {
       if (!isSettled(timeline.namespace)) continue;
       this.setBilled(timeline, undefined);
-      // The journal may know it as late: after a restart it would be settled once more.
+      // The journal may have it as late: a restart would settle it again.
       this.unwritten.noteChanged(timeline);
     }
     const horizon = goneHorizon(storedFrom);
@@ -187,7 +202,7 @@ export class StoredTimelines<T extends Projected, S> {
     }
   }
 
-  /** One that is there: it is forgotten, late or not. */
+  /** Forgets a timeline that is there, late or not. */
   drop(timeline: Tracked<T, S>): void {
     this.index.remove(timeline);
     this.unwritten.remove(timeline);
@@ -195,7 +210,7 @@ export class StoredTimelines<T extends Projected, S> {
     this.#passing.delete(timeline);
   }
 
-  /** Forgets all there is, of which the journal has nothing. */
+  /** Forgets all timelines; the journal must have none of them. */
   clear(): void {
     this.index.clear();
     this.unwritten.clear();
@@ -204,23 +219,26 @@ export class StoredTimelines<T extends Projected, S> {
   }
 }
 
-/** What is gone and ended no later is forgotten, once windows are closed up to `settled`. */
+/** Gone objects that ended by then are forgotten, once windows are closed up to `settled`. */
 function goneHorizon(settled: number): number {
   return settled - GONE_STORED_MS;
 }
 
-/** Whether the object is gone, and had ended by then. */
+/** Whether the object is gone and ended by `horizon`. */
 function isLongGone({ gone, spans, versionAt }: Timeline<unknown>, horizon: number): boolean {
   return gone && (spans.at(-1)?.to ?? versionAt) <= horizon;
 }
 
-/** Whether something of it is to be forgotten once it is long ago. */
+/** Whether some of it can be forgotten after some time. */
 function isPassing({ gone, spans }: Timeline<unknown>): boolean {
   const [first] = spans;
   return gone || (first !== undefined && first.to < Infinity);
 }
 
-/** A timeline that knows nothing yet. Each field is written out: a copied object with further fields takes four times the memory. */
+/**
+ * Creates an empty timeline. Each field is written out: a copied object with additional fields
+ * takes four times the memory.
+ */
 export function createTracked<T extends Projected, S>(view: T, versionAt: number): Tracked<T, S> {
   const { uid, namespace, name } = view;
   return {

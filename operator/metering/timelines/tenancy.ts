@@ -1,28 +1,33 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import { type Span, splitAtEdges } from './timeline.ts';
 
-/** The tenant clusters of one namespace during one stretch in which none of them changed. */
+/** The tenant clusters of one namespace during a stretch of time in which none of them changed. */
 export interface Tenancy {
   readonly from: number;
   readonly to: number;
   readonly clusters: readonly TenantCluster[];
-  /** How much earlier it may have begun, and how much later ended, where nobody saw that; milliseconds. */
+  /**
+   * How much earlier it may have begun, and how much later ended, where nobody observed it;
+   * milliseconds.
+   */
   readonly unsureFrom?: number;
   readonly unsureTo?: number;
-  /** Those that are gone while objects of theirs are still there; absent where there are none. */
+  /**
+   * Tenant clusters that are gone while objects of them still exist; absent where there are none.
+   */
   readonly leaving?: readonly LeavingTenantCluster[];
 }
 
 /**
- * A tenant cluster that is gone, and whose objects end after it: what existed before it left is
- * billed to it until that is gone too (docs/explanation/discovery.md#uninstalling).
+ * A tenant cluster that is gone while objects of it still exist. Objects that existed before it
+ * left are billed to it until they are gone too (docs/explanation/discovery.md#uninstalling).
  */
 export interface LeavingTenantCluster {
   readonly cluster: TenantCluster;
   readonly leftAt: number;
 }
 
-/** Cuts the time in which tenant clusters were there, or were leaving, into stretches in which none changed. */
+/** Splits the time of present and leaving tenant clusters into stretches in which none changed. */
 export function tenanciesOf(
   spans: readonly Span<TenantCluster>[],
   leaving: readonly Span<TenantCluster>[],
@@ -31,13 +36,13 @@ export function tenanciesOf(
 ): Tenancy[] {
   if (spans.length === 0 && leaving.length === 0) return [];
   return splitAtEdges(from, to, [...spans, ...leaving]).flatMap(([start, end]) => {
-    const holds = (span: Span<TenantCluster>) => span.from <= start && span.to >= end;
-    const clusters = spans.filter(holds).map(({ state }) => state);
-    const left = leaving.filter(holds).map(leavingOf);
+    const covers = (span: Span<TenantCluster>) => span.from <= start && span.to >= end;
+    const clusters = spans.filter(covers).map(({ state }) => state);
+    const left = leaving.filter(covers).map(leavingOf);
     if (clusters.length === 0 && left.length === 0) return [];
-    const held = [...spans, ...leaving].filter(holds);
-    const uncertainFrom = held.find((span) => span.from === start)?.unsureFrom;
-    const uncertainTo = held.find((span) => span.to === end)?.unsureTo;
+    const covering = [...spans, ...leaving].filter(covers);
+    const uncertainFrom = covering.find((span) => span.from === start)?.unsureFrom;
+    const uncertainTo = covering.find((span) => span.to === end)?.unsureTo;
     const leavers = left.length > 0 ? left : undefined;
     return [
       {
@@ -52,14 +57,14 @@ export function tenanciesOf(
   });
 }
 
-/** A span of leaving, as what it says. */
+/** Converts a span in which a tenant cluster was leaving. */
 export function leavingOf({ from, state }: Span<TenantCluster>): LeavingTenantCluster {
   return { cluster: state, leftAt: from };
 }
 
 /**
- * The tenant clusters that an object may belong to: those that are there, and of those that are gone the
- * ones that it was there before.
+ * Returns the tenant clusters that an object may belong to: all present ones, and the leaving ones
+ * that left after the object began.
  */
 export function candidatesFor(
   { clusters, leaving }: Pick<Tenancy, 'clusters' | 'leaving'>,

@@ -2,14 +2,14 @@ import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { NamespaceMapping } from './namespace-mappings.ts';
 import type { Span } from './timeline.ts';
 
-/** What is known of tenant clusters as plain JSON values; `to` null while a state holds. */
+/** The timelines of tenant clusters as plain JSON; `to` is null while a state lasts. */
 export type TenantClusterSnapshot = readonly {
   readonly from: number;
   readonly to: number | null;
   readonly cluster: TenantCluster;
-  /** It was gone by then, and objects of it were still there. */
+  /** It was gone, while objects of it still existed. */
   readonly leaving?: true;
-  /** On one of its rows: what its syncer had mapped. */
+  /** The namespaces that its syncer mapped; on one of its rows only. */
   readonly mapped?: readonly {
     readonly namespace: string;
     readonly from: number;
@@ -19,7 +19,7 @@ export type TenantClusterSnapshot = readonly {
   }[];
 }[];
 
-/** What is known of one tenant cluster. */
+/** The timeline and mappings of one tenant cluster. */
 export interface KnownTenantCluster {
   readonly spans: readonly Span<TenantCluster>[];
   readonly leaving?: Span<TenantCluster> | undefined;
@@ -43,7 +43,7 @@ export function storedRows({
   return [{ ...first, ...(mapped.length > 0 && { mapped }) }, ...rows];
 }
 
-/** All rows must be of the same tenant cluster. */
+/** Reads the rows of one tenant cluster. */
 export function restoredRows(rows: TenantClusterSnapshot): KnownTenantCluster {
   const mappings = rows.flatMap(({ cluster, mapped = [] }) =>
     mapped.map(({ to, ...mapping }) => {

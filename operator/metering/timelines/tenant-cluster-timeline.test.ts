@@ -32,7 +32,7 @@ describe('tenant clusters', () => {
     expect(timelines.version).toBe(version);
   });
 
-  test('that vanish are there until the round that missed them, and may come back', () => {
+  test('that vanish exist until the discovery pass that missed them, and may come back', () => {
     const timelines = createTenantClusterTimelines();
     timelines.observe([born(0)], 100);
     timelines.observe([], 200);
@@ -43,7 +43,7 @@ describe('tenant clusters', () => {
     ]);
   });
 
-  test('that are new began after the round before, however old they claim to be', () => {
+  test('that are new began after the previous discovery pass, whatever their creation time', () => {
     const timelines = createTenantClusterTimelines();
     timelines.observe([], 100_000);
     timelines.observe([born(0)], 200_000);
@@ -51,7 +51,7 @@ describe('tenant clusters', () => {
     expect(timelines.learntAfter(timelines.sequence)).toEqual([]);
   });
 
-  test('whose watch told of them only after a round that looked lose what they used before it', () => {
+  test('that the watch reports only after a discovery pass lose what they used before it', () => {
     const timelines = createTenantClusterTimelines();
     timelines.observe([], 100_000);
     timelines.observe([born(99_000)], 101_000);

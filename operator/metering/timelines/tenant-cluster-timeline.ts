@@ -6,65 +6,78 @@ import { restoredRows, storedRows, type TenantClusterSnapshot } from './tenant-c
 import { type LeavingTenantCluster, leavingOf, tenanciesOf, type Tenancy } from './tenancy.ts';
 import { type Span, spansAfter, spansBefore } from './timeline.ts';
 
-/** A tenant cluster that became known after windows in which it already existed had been closed. */
+/**
+ * A tenant cluster that was found after the operator closed windows in which it already existed.
+ */
 export interface LateTenantCluster {
   readonly cluster: TenantCluster;
   readonly from: number;
 }
 
-/** A host namespace that became known as a tenant cluster's after windows in which it already was. */
+/**
+ * A host namespace that was found to be a tenant cluster's after the operator closed windows in
+ * which it already was.
+ */
 export interface LateNamespace extends LateTenantCluster {
   readonly namespace: string;
 }
 
 /**
- * Which tenant clusters there were, and whom each was billed to, from when to when. Dimensions are
- * those valid during a span, never looked up afterwards (docs/explanation/metering.md#lifetimes-not-samples).
+ * The tenant clusters and their tenants over time. Dimensions are those that were valid during a
+ * span, never looked up afterwards (docs/explanation/metering.md#lifetimes-not-samples).
  */
 export interface TenantClusterTimelines {
-  /** What a successful discovery round found. */
+  /** Applies the result of a successful discovery pass. */
   observe(clusters: readonly TenantCluster[], at: number): void;
-  /** The tenant clusters there are. */
+  /** The present tenant clusters. */
   readonly current: readonly TenantCluster[];
-  /** Those that are gone, as long as objects of theirs may be there. */
+  /** Tenant clusters that are gone, while objects of them may still exist. */
   readonly leaving: readonly LeavingTenantCluster[];
-  /** What a namespace held during `[from, to)`, in order; stretches without tenant clusters are left out. */
+  /**
+   * Tenant clusters of a namespace during `[from, to)`, in order; stretches without any are left
+   * out.
+   */
   tenancies(namespace: string, from: number, to: number): readonly Tenancy[];
-  /** Every tenant cluster that existed during `[from, to)`, a value for each of its states; of one namespace where it is given. */
+  /** All spans of tenant clusters during `[from, to)`, of one namespace where it is given. */
   during(from: number, to: number, namespace?: string): readonly Span<TenantCluster>[];
-  /** The states of one tenant cluster during `[from, to)`, in order. */
+  /** The spans of one tenant cluster during `[from, to)`, in order. */
   statesOf(id: string, from: number, to: number): readonly Span<TenantCluster>[];
-  /** Those learnt after `sequence`, with the moment since when they exist; for late usage. */
+  /**
+   * Tenant clusters learnt after `sequence`, with the time since when they exist; for late usage.
+   */
   learntAfter(sequence: number): readonly LateTenantCluster[];
-  /** Host namespaces that syncers have mapped, of those learnt after `sequence`; for late usage. */
+  /** Mapped host namespaces learnt after `sequence`; for late usage. */
   mappedAfter(sequence: number): readonly LateNamespace[];
-  /** Counts up with every tenant cluster, and every mapped namespace, that is new. */
+  /** Increases with every new tenant cluster and every newly mapped namespace. */
   readonly sequence: number;
-  /** Counts up with every change, for the journal. */
+  /** Increases with every change, for the journal. */
   readonly version: number;
   /** When discovery last succeeded; 0 before the first time. */
   readonly observedAt: number;
-  /** Ends the leaving of those of which nothing is there any more. */
-  release(holdsObjects: (leaving: LeavingTenantCluster) => boolean, at: number): void;
+  /** Ends the leaving tenant clusters for which `hasObjects` is false. */
+  release(hasObjects: (leaving: LeavingTenantCluster) => boolean, at: number): void;
   /** Forgets what ended before `horizon`. */
   prune(horizon: number): void;
   snapshot(): TenantClusterSnapshot;
-  /** Puts back what a {@link snapshot} had, in place of all that is known. */
+  /** Replaces everything by the content of a {@link snapshot}. */
   restore(snapshot: TenantClusterSnapshot, observedAt: number): void;
 }
 
 interface Entry {
   spans: readonly Span<TenantCluster>[];
-  /** From when it was gone until nothing of it was there any more. */
+  /** From when it was gone until no object of it was left. */
   leaving?: Span<TenantCluster>;
   billingKey: string;
-  /** The value of `sequence` when it was learnt; 0 when it came out of the journal. */
+  /** Value of `sequence` when it was learnt; 0 when it comes from the journal. */
   readonly learntAs: number;
-  /** Since when it existed when it was learnt. */
+  /** Start of its existence, as known when it was learnt. */
   readonly existedFrom: number;
 }
 
-/** `namespaces` says when Namespaces changed what a round finds; without it that is when the round was. */
+/**
+ * Creates empty timelines. `namespaces` dates the changes that a discovery pass finds; without it
+ * they date from the pass.
+ */
 export function createTenantClusterTimelines(
   namespaces: Pick<HostNamespaces, 'inNamespace'> = { inNamespace: () => [] },
 ): TenantClusterTimelines {
@@ -75,7 +88,7 @@ class TenantClusterHistory implements TenantClusterTimelines {
   readonly #entries = new Map<string, Entry>();
   readonly #mappings = new NamespaceMappings();
   readonly #namespaces: Pick<HostNamespaces, 'inNamespace'>;
-  /** By namespace; undefined after a change, until somebody asks. */
+  /** Entries by namespace; undefined after a change until the next look-up. */
   #index: ReadonlyMap<string, readonly Entry[]> | undefined;
   #current: readonly TenantCluster[] = [];
   #observedAt = 0;
@@ -122,8 +135,8 @@ class TenantClusterHistory implements TenantClusterTimelines {
     const learn = (): number => ++this.#sequence;
     const isLeaving = (id: string): boolean => this.#entries.get(id)?.leaving?.to === Infinity;
     const changes = new NamespaceChanges(this.#namespaces);
-    const round = { clusters, at, lastAt: this.#observedAt, isLeaving, changes, learn };
-    if (this.#mappings.observe(round)) this.#version += 1;
+    const pass = { clusters, at, lastAt: this.#observedAt, isLeaving, changes, learn };
+    if (this.#mappings.observe(pass)) this.#version += 1;
     this.#current = clusters;
     this.#observedAt = at;
   }
@@ -141,7 +154,7 @@ class TenantClusterHistory implements TenantClusterTimelines {
       const [start, end] = [Math.max(from, mapping.from), Math.min(to, mapping.to)];
       present.push(...spansWithin(entry.spans, start, end).map((span) => cut(span, mapping)));
       if (entry.leaving === undefined) continue;
-      // What it left is known by when it left.
+      // The departure of the tenant cluster dates what it left behind.
       const left = { from: entry.leaving.from, to: mapping.to };
       leaving.push(...spansWithin([entry.leaving], start, end).map((span) => cut(span, left)));
     }
@@ -178,10 +191,10 @@ class TenantClusterHistory implements TenantClusterTimelines {
     });
   }
 
-  release(holdsObjects: (leaving: LeavingTenantCluster) => boolean, at: number): void {
+  release(hasObjects: (leaving: LeavingTenantCluster) => boolean, at: number): void {
     for (const [id, entry] of this.#entries) {
       const { leaving } = entry;
-      if (leaving?.to !== Infinity || holdsObjects(leavingOf(leaving))) continue;
+      if (leaving?.to !== Infinity || hasObjects(leavingOf(leaving))) continue;
       entry.leaving = { ...leaving, to: Math.max(at, leaving.from) };
       this.#mappings.release(id, at);
       this.#version += 1;
@@ -243,7 +256,7 @@ class TenantClusterHistory implements TenantClusterTimelines {
       return;
     }
     const earliest = Math.min(this.#begun(cluster, known?.spans.at(-1)?.to), at);
-    // Until now what is in its namespace was billed to the tenant whom the Namespace names.
+    // Until `at` the objects of its namespace were billed to the tenant that the Namespace names.
     const from = this.#isNamed(cluster.namespace, earliest, at) ? at : earliest;
     this.#sequence += 1;
     const left = known?.leaving;
@@ -259,16 +272,17 @@ class TenantClusterHistory implements TenantClusterTimelines {
   }
 
   /**
-   * Since when a tenant cluster is there that the round before did not find. The watch may have told of it later
-   * than that round looked, so its creation is believed as far back as any time of an object is
-   * (docs/explanation/metering.md#times), but for one that was there before: until `endedAt`.
+   * Returns since when a newly found tenant cluster exists. The watch may report it with a delay
+   * after the previous pass, so its creation is trusted that far back, as for any object
+   * (docs/explanation/metering.md#times). A tenant cluster that existed before begins no earlier
+   * than its last end, `endedAt`.
    */
   #begun({ createdAt }: TenantCluster, endedAt = Number.NEGATIVE_INFINITY): number {
     const trustedFrom = Math.max(this.#observedAt - REPORTING_DELAY_MS, endedAt);
     return createdAt >= trustedFrom ? createdAt : this.#observedAt;
   }
 
-  /** Whether metadata of a Namespace named a tenant at some time of `[from, to)`. */
+  /** Whether a Namespace's metadata named a tenant at some time during `[from, to)`. */
   #isNamed(namespace: string, from: number, to: number): boolean {
     return this.#mappings.during(namespace, from, to).some(({ cluster }) => {
       const state = this.#entries.get(cluster)?.spans.at(-1)?.state;
@@ -286,8 +300,9 @@ class TenantClusterHistory implements TenantClusterTimelines {
 }
 
 /**
- * What is in a namespace is a tenant's only while the Namespace says so, also where it was the last one that did
- * (docs/how-to/tenants/namespaces.md#what-is-billed-to-whom); objects of a tenant cluster stay its own.
+ * Whether objects stay billed after the tenant cluster is gone. A namespace's objects are a
+ * tenant's only while the Namespace names it
+ * (docs/how-to/tenants/namespaces.md#what-is-billed-to-whom).
  */
 function leavesObjects({ source }: TenantCluster): boolean {
   return source !== 'namespaces';
@@ -315,7 +330,7 @@ function openSpan(cluster: TenantCluster, from: number): Span<TenantCluster> {
   return { from, to: Infinity, state: cluster };
 }
 
-/** The same times, the last of them with the namespaces that its syncer maps now. */
+/** Returns the same spans, the last one with the namespaces that the syncer maps now. */
 function withNamespaces(
   spans: readonly Span<TenantCluster>[],
   { syncedNamespaces }: TenantCluster,
@@ -326,7 +341,7 @@ function withNamespaces(
   return [...spans.slice(0, -1), now];
 }
 
-/** Only what changes an event splits a span; a new e-mail address does not. */
+/** Fields that change events, and so split a span; a new e-mail address does not. */
 function billingKey(cluster: TenantCluster): string {
   const { namespace, name, tenant, project, tenantClass, excluded, machines, metering } = cluster;
   const { workloads, namespaceTenant } = cluster;

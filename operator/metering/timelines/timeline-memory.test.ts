@@ -18,7 +18,7 @@ function heapBytes(): number {
 }
 
 const PODS = 20_000;
-/** Measured: 510 bytes with lists and objects that were filled one by one, 350 at their exact size. */
+/** Measured: 510 bytes with lists and objects that grow, 350 at their exact size. */
 const MOST_BYTES = 450;
 
 test('a pod that nobody is billed for takes more than its projection and one compact timeline', () => {

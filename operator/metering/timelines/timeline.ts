@@ -3,40 +3,43 @@ import type { Bracket } from '../../kubernetes/source.ts';
 import type { Sighting } from './sighting.ts';
 
 /**
- * A stretch of time `[from, to)` in which the billing state of an object did not change. Milliseconds
- * since the epoch; `to` is `Infinity` while the state holds.
+ * A stretch of time `[from, to)` in which the billing state of an object did not change.
+ * Milliseconds since the epoch; `to` is `Infinity` while the state lasts.
  */
 export interface Span<S> {
   readonly from: number;
   readonly to: number;
   readonly state: S;
   /**
-   * How much earlier it may have begun, and how much later ended, where nobody saw that; milliseconds
-   * (docs/explanation/gaps.md#changes-that-nobody-saw).
+   * How much earlier it may have begun, and how much later ended, where nobody observed it;
+   * milliseconds (docs/explanation/gaps.md#changes-that-nobody-saw).
    */
   readonly unsureFrom?: number;
   readonly unsureTo?: number;
 }
 
 /**
- * What one watched object was, from when to when (docs/explanation/metering.md#lifetimes-not-samples). Spans are
- * in order and never overlap; where there is none the object cost nothing. The span list is replaced,
- * never changed in place.
+ * The billing states of one watched object over time
+ * (docs/explanation/metering.md#lifetimes-not-samples). Spans are in order and never overlap;
+ * between them the object costs nothing. The list is replaced, never changed in place.
  */
 export interface Timeline<S> {
   readonly uid: string;
   readonly namespace: string;
   readonly name: string;
   spans: readonly Span<S>[];
-  /** Arrival of the newest version of the object; the lower bound for what the next one claims. */
+  /** Arrival of the newest version of the object: the lower bound for the times of the next one. */
   versionAt: number;
-  /** It will never cost anything again, whatever its object says later. */
+  /** It will never cost anything again, whatever its object reports later. */
   finished: boolean;
-  /** The object is gone: the timeline is kept only until nothing can change what it was billed. */
+  /**
+   * The object is gone: the timeline is stored only until nothing can change what it was billed.
+   */
   gone: boolean;
   /**
-   * The spans as closed windows billed them, kept from the first change to reach back before the
-   * last closed window until the difference is carried into the next one (docs/explanation/metering.md#late-facts).
+   * The spans as closed windows billed them. Set by a change that reaches back before the last
+   * closed window, until the difference is carried into the next window
+   * (docs/explanation/metering.md#late-facts).
    */
   billed: readonly Span<S>[] | undefined;
   /** Changed since the journal was last written. */
@@ -44,8 +47,8 @@ export interface Timeline<S> {
 }
 
 /**
- * How far off the ends of a stretch of a span may be that nobody saw, milliseconds: the larger of both, and of
- * those only that are the span's own.
+ * Returns the uncertainty of a stretch `[start, end)` of a span, milliseconds: the larger of its
+ * two ends, of which only those of the span itself count.
  */
 export function uncertainOf(
   {
@@ -60,15 +63,15 @@ export function uncertainOf(
   return Math.max(start === from ? uncertainFrom : 0, end === to ? uncertainTo : 0);
 }
 
-/** The state that holds until further notice; undefined when the object costs nothing. */
+/** Returns the current state; undefined while the object costs nothing. */
 export function currentState<S>(timeline: Timeline<S>): S | undefined {
   const last = timeline.spans.at(-1);
   return last !== undefined && last.to === Infinity ? last.state : undefined;
 }
 
 /**
- * From `at` on the object is in `state`, or costs nothing; what was noted after `at` is undone. `unsure`
- * is how far off that moment may be, milliseconds.
+ * Sets the state from `at` on, or nothing; states after `at` are removed. `uncertain` is how far
+ * off that moment may be, milliseconds.
  */
 export function enter<S>(
   timeline: Timeline<S>,
@@ -76,14 +79,14 @@ export function enter<S>(
   at: number,
   uncertain = 0,
 ): void {
-  const stored = uncertainAt(spansBefore(timeline.spans, at), at, uncertain);
+  const before = uncertainAt(spansBefore(timeline.spans, at), at, uncertain);
   const next = { from: at, to: Infinity, state, ...(uncertain > 0 && { unsureFrom: uncertain }) };
   timeline.spans =
-    next.state === undefined ? stored : joined(stored, { ...next, state: next.state });
+    next.state === undefined ? before : joined(before, { ...next, state: next.state });
   timeline.dirty = true;
 }
 
-/** The spans, of which the one that ends at `at` may have ended that much later. */
+/** Returns the spans; the one that ends at `at` may have ended later by `uncertainTo`. */
 function uncertainAt<S>(
   spans: readonly Span<S>[],
   at: number,
@@ -94,7 +97,7 @@ function uncertainAt<S>(
   return [...spans.slice(0, -1), { ...last, unsureTo: uncertainTo }];
 }
 
-/** The spans up to `at`, the one that holds at `at` cut there. */
+/** Returns the spans up to `at`, the last one cut there. */
 export function spansBefore<S>(spans: readonly Span<S>[], at: number): readonly Span<S>[] {
   const last = spans.at(-1);
   if (last === undefined || last.to <= at) return spans;
@@ -103,12 +106,12 @@ export function spansBefore<S>(spans: readonly Span<S>[], at: number): readonly 
     .map((span) => (span.to <= at ? span : endedAt(span, at)));
 }
 
-/** Where it ends is known now. */
+/** Ends a span at a known moment. */
 function endedAt<S>({ from, state, unsureFrom: uncertainFrom }: Span<S>, to: number): Span<S> {
   return { from, to, state, unsureFrom: uncertainFrom };
 }
 
-/** The spans that reach beyond `at`, whole. */
+/** Returns the spans that reach beyond `at`, uncut. */
 export function spansAfter<S>(spans: readonly Span<S>[], at: number): readonly Span<S>[] {
   const [first] = spans;
   if (first === undefined || first.to > at) return spans;
@@ -116,8 +119,11 @@ export function spansAfter<S>(spans: readonly Span<S>[], at: number): readonly S
   return index === -1 ? [] : spans.slice(index);
 }
 
-/** A change that throws has changed nothing: what closed windows billed of it is compared with later. */
-export function wholly<S>(timeline: Timeline<S>, change: () => void): void {
+/**
+ * Runs a change and undoes it if it throws: the spans are later compared with what closed windows
+ * billed.
+ */
+export function atomically<S>(timeline: Timeline<S>, change: () => void): void {
   const { spans, finished } = timeline;
   try {
     change();
@@ -128,7 +134,7 @@ export function wholly<S>(timeline: Timeline<S>, change: () => void): void {
   }
 }
 
-/** True when both say the same of the time before `at`. */
+/** True when both have the same spans before `at`. */
 export function agreeBefore<S>(a: readonly Span<S>[], b: readonly Span<S>[], at: number): boolean {
   const left = spansBefore(a, at);
   const right = spansBefore(b, at);
@@ -145,8 +151,8 @@ export function agreeBefore<S>(a: readonly Span<S>[], b: readonly Span<S>[], at:
 }
 
 /**
- * A span that continues the one before it in the same state becomes one with it. There are hundreds of thousands of
- * such lists: they are made at their exact size, which lists that are filled one by one are not.
+ * Appends a span, or extends the last one if it continues the same state. There are hundreds of
+ * thousands of such lists, so they are made at their exact size instead of grown.
  */
 function joined<S>(spans: readonly Span<S>[], next: Span<S>): readonly Span<S>[] {
   const last = spans.at(-1);
@@ -156,7 +162,7 @@ function joined<S>(spans: readonly Span<S>[], next: Span<S>): readonly Span<S>[]
   return spans.with(spans.length - 1, endedAt(last, next.to));
 }
 
-/** The stretches of `[from, to)` within which none of the parts begins or ends, in order. */
+/** Splits `[from, to)` where any of the parts begins or ends; returns the stretches in order. */
 export function splitAtEdges(
   from: number,
   to: number,
@@ -168,19 +174,21 @@ export function splitAtEdges(
   return cuts.map((cut, index) => [cut, cuts[index + 1] ?? to]);
 }
 
-/** What an object that is held, rather than run, says of itself in one version. */
-export interface Holding<S> {
+/** The state in one version of an object that is kept rather than run, such as a volume. */
+export interface RetainedVersion<S> {
   /** Undefined while it costs nothing. */
   readonly state: S | undefined;
-  /** When the state began, where the API says so. */
+  /** When the state began; absent where the API has no time. */
   readonly since?: number;
   readonly createdAt: number;
 }
 
 /**
- * The object has changed to `state`, at a moment of the bracket: meanwhile it was no more than `leastWith` gives
- * of what it was before, which costs no more than that nor than `state`; undefined where no such state is
- * known. Of changes that nobody saw the brackets may overlap, so that what it was before may be several states.
+ * Changes the state at an unknown moment of the bracket.
+ * 1. Before the bracket the old state counts, after it the new one.
+ * 2. Within the bracket the result of `leastWith` counts, which costs no more than either;
+ *    undefined is nothing.
+ * 3. Brackets of several unobserved changes may overlap, so several states can precede.
  */
 export function change<S>(
   timeline: Timeline<S>,
@@ -189,7 +197,7 @@ export function change<S>(
   leastWith: (before: S) => S | undefined,
 ): void {
   const before = timeline.spans.filter((span) => span.to > from && span.from < until);
-  // Together with what may have happened as late they may have lasted that much longer.
+  // Earlier changes of the same bracket widen the uncertainty.
   const earliest = least([
     from,
     ...before.filter((span) => span.from > from).map((span) => span.from - (span.unsureFrom ?? 0)),
@@ -202,25 +210,26 @@ export function change<S>(
   if (currentState(timeline) !== state) enter(timeline, state, until, until - earliest);
 }
 
-/** Milliseconds. */
+/** Width of a bracket, milliseconds. */
 export function widthOf({ from, until }: Bracket): number {
   return until - from;
 }
 
-/** How states of one kind compare. */
+/** Compares states of one kind. */
 export interface Comparing<S> {
   readonly isSame: (a: S, b: S) => boolean;
-  /** What costs no more than either; undefined where that is nothing. */
+  /** Returns a state that costs no more than either; undefined where that is nothing. */
   readonly least: (a: S, b: S) => S | undefined;
 }
 
 /**
- * Follows load balancers, workloads and volumes: the state changes when its change comes about. One that is first seen on a list, with its state already there, is taken to have had it since
- * its creation, for nothing on the object tells a later moment.
+ * Follows load balancers, workloads, volumes, claims and slices: the state changes when its change
+ * happened. An object that a list shows first, already in this state, counts since its creation:
+ * nothing on it has a later time.
  */
-export function followHolding<S>(
+export function followRetained<S>(
   timeline: Timeline<S>,
-  { state, since, createdAt }: Holding<S>,
+  { state, since, createdAt }: RetainedVersion<S>,
   seen: Sighting,
   { isSame, least: leastOf }: Comparing<S>,
 ): void {

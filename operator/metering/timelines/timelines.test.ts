@@ -50,17 +50,17 @@ function runs(observation: Observation): [number, number][] {
     .map(({ from, to }) => [(from - START) / 1000, (to - START) / 1000]);
 }
 
-test('W37: a pod that says when it finished is billed to then, whatever others make of when that was told', () => {
+test('W37: a pod with a finish time is billed up to that, whatever the time of its report', () => {
   const observation = observe();
   observation.pods.upserted(running, undefined, live(9));
-  // Somebody's false date has the version written before it can have been.
+  // A false date puts the write of the version before its possible time.
   const happened = { from: at(11), until: at(11) };
   const arrival = { at: at(60), knownUntil: at(10), late: false, happened };
   observation.pods.upserted(finished, running, arrival);
   expect(runs(observation)).toEqual([[7, 14]]);
 });
 
-test('an object that is followed anew, and was gone by then, is billed until it was last seen', () => {
+test('an object that is evaluated again, and was gone by then, is billed until it was last seen', () => {
   const observation = observe();
   observation.pods.upserted(running, undefined, live(9));
   observation.pods.refresh(at(60));
@@ -79,7 +79,7 @@ describe('a pod', () => {
     expect(clamped).toBe(0);
   });
 
-  test('that lived and died between two looks is billed all the same', () => {
+  test('that started and ended between two observations is billed all the same', () => {
     const observation = observe();
     observation.pods.upserted(finished, undefined, live(30));
     expect(runs(observation)).toEqual([[7, 14]]);
@@ -116,7 +116,7 @@ describe('a pod', () => {
     expect(runs(observation)).toEqual([[7, 40]]);
   });
 
-  test('whose labels change is split there, and its life stays whole', () => {
+  test('whose labels change is split there, without a hole', () => {
     const observation = observe();
     observation.pods.upserted(running, undefined, live(9));
     const relabelled = view(pod({ name: 'p', createdAt: at(0), startedAt: at(7), labels: {} }));
@@ -189,8 +189,8 @@ describe('late facts', () => {
   });
 });
 
-describe('what a resumed watch tells', () => {
-  /** Nobody looked from 20 s on; everything of that time arrives at 600 s. */
+describe('what a resumed watch reports', () => {
+  /** An outage from 20 s on; all its changes arrive at 600 s. */
   const missed = (from = 20, until = 600): Arrival => ({
     at: at(600),
     knownUntil: at(20),
@@ -198,7 +198,7 @@ describe('what a resumed watch tells', () => {
     happened: { from: at(from), until: at(until) },
   });
 
-  test('W23: a pod that began and ended while nobody looked is billed between its own times', () => {
+  test('W23: a pod that began and ended unobserved is billed between its own times', () => {
     const observation = observe();
     const began = view(pod({ name: 'p', createdAt: at(100), startedAt: at(101) }));
     const times = { createdAt: at(100), startedAt: at(101), finishedAt: at(300) };
@@ -222,7 +222,7 @@ describe('what a resumed watch tells', () => {
     );
   });
 
-  test('a deletion does not come before what its object says of itself', () => {
+  test('a deletion does not come before the times of its object', () => {
     const observation = observe();
     const began = view(pod({ name: 'p', createdAt: at(100), startedAt: at(101) }));
     observation.pods.upserted(began, undefined, missed());
@@ -317,7 +317,7 @@ describe('the journal', () => {
     const observation = observe();
     observation.pods.upserted(running, undefined, live(9));
     observation.pods.settle(at(60));
-    // A watch that has only just been resumed vouches for less than the window that was closed by it.
+    // A watch that has just been resumed confirms less than the window that was closed by it.
     observation.pods.deleted(running, { at: at(70), knownUntil: at(40), late: true });
     expect(runs(observation)).toEqual([[7, 60]]);
     expect([...observation.pods.late()]).toEqual([]);
@@ -335,7 +335,7 @@ describe('the journal', () => {
     const before = observe();
     before.pods.settle(at(10));
     before.pods.upserted(running, undefined, live(12));
-    // Written between windows, while what it owes for closed ones is not settled yet.
+    // Written between windows, before late facts of closed windows are settled.
     const [owing] = before.pods.unwritten.drain().changed;
     expect(owing?.billed).toEqual([]);
     before.pods.settle(at(20));
@@ -439,7 +439,7 @@ function bigints(_key: string, value: unknown): unknown {
   return typeof value === 'bigint' ? String(value) : value;
 }
 
-/** Whether a window that ended at `end` leaves nothing of a timeline that it ought to have forgotten. */
+/** Whether nothing is left of a timeline that a window ending at `end` should have forgotten. */
 function isStoredFor(end: number, { spans, gone, versionAt }: Timeline<PodState>): boolean {
   const [first] = spans;
   const last = spans.at(-1)?.to ?? versionAt;
@@ -454,7 +454,7 @@ const anyChange = fc.record({
 });
 type AnyChange = typeof anyChange extends fc.Arbitrary<infer T> ? T : never;
 
-/** Does it, that many seconds after START. */
+/** Runs it this many seconds after START. */
 function apply({ pods }: Observation, { name, namespace, what }: AnyChange, second: number): void {
   const object = pod({
     name,

@@ -9,15 +9,15 @@ import { atOnce } from '../../model/at-once.ts';
 import { createTracked, StoredTimelines, type UnwrittenTimelines } from './stored-timelines.ts';
 import { SettledUntil } from './settled-until.ts';
 import { type Sighting, sightingOf } from './sighting.ts';
-import { agreeBefore, enter, type Span, type Timeline, wholly, widthOf } from './timeline.ts';
-import type { Observed, SettledPart, TimelineRules, Tracked } from './timeline-rules.ts';
+import { agreeBefore, enter, type Span, type Timeline, atomically, widthOf } from './timeline.ts';
+import type { Observed, SettledScope, TimelineRules, Tracked } from './timeline-rules.ts';
 
 interface TimelinesOptions {
-  /** Is called for each API time that was moved. */
+  /** Called for each API time that was moved into the possible range. */
   readonly countClamped?: (() => void) | undefined;
 }
 
-/** What each object of one kind was, from when to when. Its watch brings it up to date. */
+/** The timelines of one kind of object, kept up to date by its watch. */
 export class Timelines<T extends Observed, S> implements SourceHandler<T> {
   readonly #rules: TimelineRules<T, S>;
   readonly #stored = new StoredTimelines<T, S>();
@@ -32,12 +32,12 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
     this.#countClamped = countClamped;
   }
 
-  /** Names the kind in the journal. */
+  /** Name of the kind in the journal. */
   get kind(): string {
     return this.#rules.kind;
   }
 
-  /** What the journal does not have yet. */
+  /** Changes that the journal does not have yet. */
   get unwritten(): UnwrittenTimelines<T, S> {
     return this.#stored.unwritten;
   }
@@ -46,7 +46,7 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
     return this.#stored.index.size;
   }
 
-  /** Whether it has a timeline, gone or not. */
+  /** Whether an object has a timeline, gone or not. */
   has(object: Projected): boolean {
     return this.#stored.index.find(object) !== undefined;
   }
@@ -71,7 +71,7 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
     this.#see(next, arrival);
   }
 
-  /** The object is gone; `last` is its last version. */
+  /** Ends the timeline of a gone object; `last` is its last version. */
   deleted(last: T, arrival: Arrival): void {
     const known = arrival.late ? this.#stored.index.find(last) : undefined;
     const timeline = known ?? this.#see(last, arrival);
@@ -83,12 +83,12 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
   }
 
   /**
-   * Everything before `boundary` is billed as it stands, outside of namespaces that are apart; forgets what
-   * no late fact can change any more.
+   * Marks everything before `boundary` as billed, in `namespace` alone or outside all separate
+   * namespaces. Forgets what no late fact can change any more.
    */
   settle(
     boundary: number,
-    { namespace: only, retainedFrom: storedFrom = boundary }: SettledPart = {},
+    { namespace: only, retainedFrom: storedFrom = boundary }: SettledScope = {},
   ): void {
     const isSettled = this.#settled.settle(boundary, only);
     const isNeeded = (object: T, horizon: number): boolean =>
@@ -96,35 +96,37 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
     this.#stored.settle(isSettled, Math.min(boundary, storedFrom), isNeeded);
   }
 
-  /** The windows of a namespace are closed apart from now on; they are closed up to `settled`. */
+  /** Closes the windows of a namespace separately from now on; they are closed up to `settled`. */
   setApart(namespace: string, settled: number): void {
     this.#settled.setSeparate(namespace, settled);
   }
 
-  /** They are closed with the others again: both have got to the same end. */
+  /**
+   * Closes the windows of a namespace with the others again; both must have reached the same end.
+   */
   rejoin(namespace: string): void {
     this.#settled.rejoin(namespace);
   }
 
-  /** Puts back the timelines of the journal; `settled` is the end of the last closed window. */
+  /** Restores the timelines of the journal; `settled` is the end of the last closed window. */
   restore(timelines: Iterable<Tracked<T, S>>, settled: number): void {
     for (const timeline of timelines) this.#stored.add(timeline);
     this.#settled.restore(settled);
   }
 
-  /** Forgets all there is; only for what neither a window nor the journal has made use of. */
+  /** Forgets everything; only before a window or the journal has used any of it. */
   forget(): void {
     this.#stored.clear();
   }
 
-  /** Follows every live object again: settings that the rules depend on have changed. */
+  /** Evaluates every live object again, after a change of the settings that the rules use. */
   refresh(at: number): void {
     atOnce(this.refreshing(() => at));
   }
 
   /**
-   * The same of one object after the other, with time for others after each. What it means now holds from the moment
-   * `now` at which it is read. Those that come meanwhile are read by the settings in force anyway.
+   * As {@link refresh}, one object at a step, so that other work can run between. The result counts
+   * from the `now` of that step. Objects that arrive meanwhile use the settings in force anyway.
    */
   *refreshing(now: () => number): Generator<void, void> {
     let left = this.#stored.index.size;
@@ -138,42 +140,43 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
   }
 
   /**
-   * The first list is in: from here on it is known what closed windows billed. What the journal knew
-   * and the watch does not hold vanished unseen, and is billed until it was last known to be there;
-   * it may have gone at any moment until `listedAt`. With `isListed` only that of some namespaces.
+   * Applies the first list; from now on it is known what closed windows billed.
+   * 1. An object of the journal that is not in the list vanished unobserved. It is billed up to
+   *    `knownUntil`, and may have gone at any moment until `listedAt`.
+   * 2. `isListed` limits this to some namespaces.
    */
   listed(
-    holds: (object: Projected) => boolean,
+    isPresent: (object: Projected) => boolean,
     knownUntil: number,
     listedAt = knownUntil,
     isListed: (namespace: string) => boolean = () => true,
   ): void {
     for (const timeline of this.#stored.index.all()) {
-      if (timeline.gone || !isListed(timeline.namespace) || holds(timeline)) continue;
+      if (timeline.gone || !isListed(timeline.namespace) || isPresent(timeline)) continue;
       this.#miss(timeline, { known: knownUntil, listedAt });
     }
     this.#settled.notePast();
   }
-  /** A version of an object, whose timeline begins with the first one. */
+  /** Applies a version of an object; the first one creates its timeline. */
   #see(next: T, arrival: Arrival): Tracked<T, S> {
     const known = this.#stored.index.find(next);
     const timeline = known ?? createTracked<T, S>(next, arrival.at);
     const seen = this.#sighting(timeline, next, arrival, known === undefined);
     const before = timeline.spans;
-    wholly(timeline, () => this.#rules.follow(timeline, next, seen));
+    atomically(timeline, () => this.#rules.follow(timeline, next, seen));
     if (known === undefined) this.#stored.add(timeline);
-    // It was not of interest for a while, as a Service whose type changed to and fro.
+    // An object can come back, such as a Service whose type changes to and fro.
     timeline.gone = false;
     this.#stored.noteSpans(timeline);
     this.#rememberBilled(timeline, before);
-    // A list shows what is so now, a resumed watch what was so then.
+    // A list shows the state at its arrival, a resumed watch the state at the change.
     timeline.versionAt = arrival.late ? arrival.at : seen.from;
     timeline.view = next;
     this.#stored.unwritten.noteChanged(timeline);
     return timeline;
   }
 
-  /** A list does not have it: it is known to have been there at `known`, and was gone at `listedAt`. */
+  /** Ends an object that a list lacks: it existed at `known` and was gone at `listedAt`. */
   #miss(
     timeline: Tracked<T, S>,
     { known, listedAt }: { readonly known: number; readonly listedAt: number },
@@ -183,13 +186,13 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
     );
   }
 
-  /** Reads the newest version again by other settings, which hold from `at` on. */
+  /** Evaluates the newest version again by changed settings, which count from `at`. */
   #readAgain(timeline: Tracked<T, S>, at: number): void {
-    // Settings hold from their change on, whatever times the object gives.
+    // Settings count from their change on, whatever times the object has.
     const { versionAt } = timeline;
     timeline.versionAt = at;
     this.#see(timeline.view, { at, knownUntil: at, late: false });
-    // The object was not seen again: it may be gone since.
+    // The object was not observed again: it may be gone.
     timeline.versionAt = versionAt;
   }
 
@@ -202,23 +205,23 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
   }
 
   /**
-   * When the change came about that a version tells: after the version before, after what began before
-   * it, and after the windows that were closed with all of it seen.
+   * Returns when the change of a version happened: after the previous version, after the begin of
+   * the last span, and after the windows that were closed with complete data.
    */
   #bracket(timeline: Timeline<S>, arrival: Arrival, notBefore: number): Bracket {
     const happened = happenedBetween(arrival);
     const settled = this.#settled.in(timeline.namespace);
     const after = Math.max(happened.from, notBefore, settled);
-    // The clock may have been set back since the version before.
+    // The clock may have been set back since the previous version.
     const until = Math.max(happened.until, notBefore);
     const last = timeline.spans.at(-1);
-    // What began without a time began at some moment, of which its own is the last.
+    // A span without a known begin started at some moment up to its `from`.
     const began = last === undefined ? -Infinity : last.from - (last.unsureFrom ?? 0);
     const from = Math.max(began, Math.min(after, until));
     return { from, until: Math.max(from, until) };
   }
 
-  /** Remembers what was billed where a change reached back before the last closed window. */
+  /** Remembers what was billed if a change reached back before the last closed window. */
   #rememberBilled(timeline: Tracked<T, S>, before: readonly Span<S>[]): void {
     if (timeline.spans === before || timeline.billed !== undefined) return;
     if (!this.#settled.isPastKnown) return;
@@ -227,19 +230,22 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
   }
 
   /**
-   * When an object that vanished unseen is known to have been there. A window was closed only with all
-   * of it seen, so that what was billed of it stands.
+   * Returns when a vanished object is last known to have existed. A window is closed only with
+   * complete data, so what it billed stands.
    */
   #lastKnown({ namespace }: Projected, knownUntil: number): number {
     return Math.max(knownUntil, this.#settled.in(namespace));
   }
 
-  /** `known` is when it is known to have been there: at its newest version at the least. */
+  /**
+   * Ends a timeline. `known` is when the object last existed for certain; never before its newest
+   * version.
+   */
   #end(timeline: Tracked<T, S>, known: number, finish: (latest: number) => void): void {
     const present = Math.max(known, timeline.versionAt);
     const latest = this.#rules.billedUntil?.(present) ?? present;
     const before = timeline.spans;
-    wholly(timeline, () => finish(latest));
+    atomically(timeline, () => finish(latest));
     if ((timeline.spans.at(-1)?.to ?? 0) > latest) enter(timeline, undefined, latest);
     this.#rememberBilled(timeline, before);
     timeline.finished = true;

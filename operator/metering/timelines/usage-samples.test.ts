@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type UsageSample, UsageSamples, type UsageStretch } from './usage-samples.ts';
 
-/** The samples of each pod in a list of its own, oldest first: what columns have to come to. */
+/** The expected behaviour: the samples of each pod in a list of its own, oldest first. */
 class Lists {
   readonly #byPod = new Map<string, readonly UsageSample[]>();
 
@@ -23,7 +23,7 @@ class Lists {
     return this.#byPod.size;
   }
 
-  /** What holds at a moment. */
+  /** The sample at a moment. */
   at(uid: string, moment: number, holdMs: number): UsageSample | undefined {
     const last = this.#byPod.get(uid)?.findLast(({ at }) => at <= moment);
     return last !== undefined && moment < last.at + holdMs ? last : undefined;

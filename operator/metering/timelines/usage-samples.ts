@@ -1,4 +1,4 @@
-/** What the metrics API said a pod used, at one moment. */
+/** A pod's usage by the metrics API at one moment. */
 export interface UsageSample {
   readonly at: number;
   /** Nanocores, averaged by the metrics server over its own interval. */
@@ -11,31 +11,40 @@ export interface UsageSample {
 export interface UsageStretch {
   readonly from: number;
   readonly to: number;
-  /** Undefined where nothing was measured: unknown, not zero (docs/explanation/gaps.md#unknown-is-not-zero). */
+  /**
+   * Undefined where nothing was measured: unknown, not zero
+   * (docs/explanation/gaps.md#unknown-is-not-zero).
+   */
   readonly sample: UsageSample | undefined;
 }
 
-/** Bounds memory while a window cannot be closed; older samples then count as not taken. Two hours with windows of a minute. */
+/**
+ * Limits memory while a window cannot be closed; older samples then count as not taken. Two hours
+ * with windows of a minute.
+ */
 const MAX_READINGS = 256;
-/** The same for a cluster of many pods: 128 MiB are 80 readings of 100,000 pods. */
+/** The same limit for many pods: 128 MiB are 80 readings of 100,000 pods. */
 const MAX_BYTES = 128 * 1024 * 1024;
-/** Of a column, when it is too short. */
+/** Growth factor of a column that is too short. */
 const GROWTH = 1.25;
 
 /**
- * Samples are taken twice a window, at most a minute apart (docs/explanation/metering.md#cpu-and-memory), however
- * short the window is, or a pod could go a whole window without a sample.
+ * Returns the interval of samples: twice a window, and at least once a minute
+ * (docs/explanation/metering.md#cpu-and-memory). Otherwise a pod could have no sample in a window.
  */
 export function sampleIntervalMs(windowMs: number): number {
   return Math.min(windowMs / 2, 60_000);
 }
 
-/** A sample that found no successor stops holding after this long: two intervals. */
+/** Returns how long a sample without a successor counts: two intervals. */
 export function sampleValidMs(windowMs: number): number {
   return 2 * sampleIntervalMs(windowMs);
 }
 
-/** Of each pod that was read at one moment its nanocores and its bytes, at its place; NaN where it was not read. */
+/**
+ * The usage of all pods at one moment: nanocores and bytes at each pod's place, NaN where it was
+ * not read.
+ */
 interface Reading {
   readonly at: number;
   amounts: Float64Array;
@@ -44,30 +53,33 @@ interface Reading {
 const AMOUNTS = 2;
 
 /**
- * Samples of pod usage by pod uid. All that was read at one moment is in one column: every pod of the cluster has samples,
- * and they come and go together.
+ * Samples of pod usage by pod uid. Each moment is one column, because the samples of all pods come
+ * and go together.
  */
 export class UsageSamples {
-  /** Where in a column a pod's amounts are. */
+  /** Each pod's place in the columns. */
   readonly #places = new Map<string, number>();
-  /** Places that nobody has any more. */
+  /** Places that no pod uses. */
   #free: number[] = [];
   /** Oldest first. */
   #readings: readonly Reading[] = [];
   #droppedUntil = -Infinity;
   #sampledFrom = Infinity;
 
-  /** Since when this process samples; samples of a process before it are lost. Infinity before the first time. */
+  /**
+   * Since when this process samples; earlier samples of another process are lost. Infinity before
+   * the first sample.
+   */
   get sampledFrom(): number {
     return this.#sampledFrom;
   }
 
-  /** Samples are read at this moment, whether or not that succeeds. */
+  /** Notes that samples are read at this moment, successfully or not. */
   begin(at: number): void {
     this.#sampledFrom = Math.min(this.#sampledFrom, at);
   }
 
-  /** The newest moment of which samples were dropped for want of room; -Infinity where none were. */
+  /** The newest moment whose samples were dropped for lack of memory; -Infinity without any. */
   get droppedUntil(): number {
     return this.#droppedUntil;
   }
@@ -80,21 +92,21 @@ export class UsageSamples {
     const reading = this.#readingAt(at);
     const place = this.#placeOf(uid);
     put(reading, place, cpu, memory);
-    // A clock that was set back takes the samples of the time that comes again with it.
+    // If the clock was set back, samples of the repeated time are replaced.
     for (const later of this.#readings) if (later.at > at) take(later, place);
   }
 
   /**
-   * The stretches of `[from, to)`, in order and without holes; a sample holds until the next, for
-   * `holdMs` at most.
+   * Returns the stretches of `[from, to)`, in order and without holes. A sample counts until the
+   * next one, for `holdMs` at most.
    */
-  stretches(uid: string, from: number, to: number, holdMs: number): readonly UsageStretch[] {
+  stretches(uid: string, from: number, to: number, validMs: number): readonly UsageStretch[] {
     const place = this.#places.get(uid);
     const stretches: UsageStretch[] = [];
     let reached = from;
-    const hold = (sample: UsageSample, until: number): void => {
+    const addStretch = (sample: UsageSample, until: number): void => {
       const begin = Math.max(sample.at, reached);
-      const end = Math.min(until, sample.at + holdMs, to);
+      const end = Math.min(until, sample.at + validMs, to);
       if (end <= begin) return;
       if (begin > reached) stretches.push({ from: reached, to: begin, sample: undefined });
       stretches.push({ from: begin, to: end, sample });
@@ -102,22 +114,22 @@ export class UsageSamples {
     };
     let before: UsageSample | undefined;
     for (const reading of this.#readings) {
-      // What has not begun, or holds no more, makes no difference; every pod would pay for looking at it.
+      // Skip samples outside the range before the look-up: it would cost time for every pod.
       if (reading.at >= to) break;
-      if (reading.at + holdMs <= from) continue;
+      if (reading.at + validMs <= from) continue;
       const sample = place === undefined ? undefined : sampleAt(reading, place);
       if (sample === undefined) continue;
-      if (before !== undefined) hold(before, sample.at);
+      if (before !== undefined) addStretch(before, sample.at);
       before = sample;
     }
-    if (before !== undefined) hold(before, Infinity);
+    if (before !== undefined) addStretch(before, Infinity);
     if (reached < to) stretches.push({ from: reached, to, sample: undefined });
     return stretches;
   }
 
   /** Forgets samples that cannot reach beyond `horizon`. */
-  prune(horizon: number, holdMs: number): void {
-    this.#keep(this.#readings.filter(({ at }) => at > horizon - holdMs));
+  prune(horizon: number, validMs: number): void {
+    this.#replaceReadings(this.#readings.filter(({ at }) => at > horizon - validMs));
   }
 
   #placeOf(uid: string): number {
@@ -138,7 +150,7 @@ export class UsageSamples {
     return reading;
   }
 
-  /** Drops the oldest readings where there are too many, or they take too much together with `bytes` more. */
+  /** Drops the oldest readings while they are too many, or too large together with `bytes` more. */
   #makeRoom(bytes: number): void {
     let left = this.#readings;
     const taken = (): number => left.reduce((sum, { amounts }) => sum + amounts.byteLength, bytes);
@@ -147,14 +159,14 @@ export class UsageSamples {
       left = left.slice(1);
     }
     if (left.length === this.#readings.length) return;
-    this.#keep(left);
+    this.#replaceReadings(left);
   }
 
-  /** Pods that are in none of these are forgotten. */
-  #keep(readings: readonly Reading[]): void {
+  /** Sets the readings, and forgets pods that are in none of them. */
+  #replaceReadings(readings: readonly Reading[]): void {
     if (readings.length === this.#readings.length) return;
     this.#readings = readings;
-    // Most are in the newest.
+    // Most pods are in the newest reading.
     const newestFirst = readings.toReversed();
     for (const [uid, place] of this.#places) {
       if (newestFirst.some((reading) => isTaken(reading, place))) continue;

@@ -7,7 +7,7 @@ import {
   claim,
   cluster,
   node,
-  OWN_LABELS,
+  SYNCED_LABELS,
   pod,
   service,
   workload,
@@ -182,7 +182,7 @@ describe('usage', () => {
     const requested = new Set<string>();
     const refused = { kind: 'status', code: 403, reason: 'Forbidden', message: 'no' } as const;
     const usage = { containers: [{ name: 'c', usage: { cpu: '2', memory: '1Gi' } }] };
-    const labels = { ...OWN_LABELS, 'vcluster.loft.sh/managed-by': 'b' };
+    const labels = { ...SYNCED_LABELS, 'vcluster.loft.sh/managed-by': 'b' };
     const ofB = pod({ ...life, name: 'q', namespace: 'tenant-b', labels });
     let forbidden = true;
     // A role in two namespaces: the metrics API refuses the list of all, and the list of one of

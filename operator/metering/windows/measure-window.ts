@@ -1,5 +1,5 @@
 import type { Settings } from '../../settings/settings.ts';
-import { type Reversal, settleCredits, type Settlement } from '../meters/reversals.ts';
+import { type Reversal, settleReversals, type Settlement } from '../meters/reversals.ts';
 import { createDiagnostics, type Diagnostics } from '../meters/meter-reports.ts';
 import type { MeterInput, MeterSettings } from '../meters/meter.ts';
 import { isNamespaced, METERED_OBJECTS } from '../meters/meters.ts';
@@ -79,7 +79,7 @@ export function* measureWindow(
   const complete = measured.filter(([member]) => isComplete(member));
   const tallies = [...host.tallies, ...complete.map(([, { tally }]) => tally)];
   const charges = tallies.flatMap((tally) => [...tally.charges()]);
-  const settlement = settleCredits(charges, reversals, window.end, maxBackfillMs);
+  const settlement = settleReversals(charges, reversals, window.end, maxBackfillMs);
   const privateNodeDiagnostics = new Map<string, Diagnostics>();
   const excludedNodes = new Map<string, ExcludedNodes>();
   for (const [{ scope }, each] of complete) {

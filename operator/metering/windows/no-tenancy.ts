@@ -22,7 +22,7 @@ export function noTenancyGaps(
     const mapped = cluster.syncedNamespaces?.find(({ name }) => name === namespace);
     if (mapped === undefined) return cluster.createdAt;
     changes ??= new NamespaceChanges(namespaces);
-    const mapping = changes.saysSince(namespace);
+    const mapping = changes.statedSince(namespace);
     return mapping?.always === false ? mapping.at : mapped.createdAt;
   };
   const ranFrom = (cluster: TenantCluster, namespace: string): number | undefined => {

@@ -24,7 +24,7 @@ function setUp(mostDownPercent = 10) {
 
 function worldOf(trust: 'tenant' | 'provider' = 'tenant') {
   const word = trust === 'provider' ? () => ({ labels: {} }) : undefined;
-  const world = createWorld({ inside, ...(word && { providerWord: word }) });
+  const world = createWorld({ inside, ...(word && { providerStatement: word }) });
   world.clusters([cluster('a', { ownNodeTrust: trust })]);
   world.node(gpuNode(N1), START - HOUR);
   return world;

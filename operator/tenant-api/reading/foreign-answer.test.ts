@@ -3,7 +3,7 @@ import type { RawObject } from '../../kubernetes/source.ts';
 import { isRecord } from '../../model/is-record.ts';
 import { projectVolumeClaim } from '../../metering/timelines/retained-objects.ts';
 import { projectNode } from '../../metering/timelines/node.ts';
-import { insideTenant } from '../../metering/timelines/own-cluster.ts';
+import { insideTenant } from '../../metering/timelines/inside-tenant.ts';
 import { projectPod } from '../../metering/timelines/pod.ts';
 import { projectResourceSlice } from '../../metering/timelines/resource-slice.ts';
 import { type ForeignAnswer, readForeignBytes } from './foreign-answer.ts';

@@ -7,7 +7,7 @@ import {
 } from '../../metering/timelines/retained-objects.ts';
 import { encodeJson } from '../../metering/timelines/journal-text.ts';
 import { projectNode } from '../../metering/timelines/node.ts';
-import { insideTenant } from '../../metering/timelines/own-cluster.ts';
+import { insideTenant } from '../../metering/timelines/inside-tenant.ts';
 import { projectPod } from '../../metering/timelines/pod.ts';
 import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import { projectResourceClaim } from '../../metering/timelines/resource-claim.ts';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
 import { atOnce } from '../../../model/at-once.ts';
 import { assembleEvents } from '../../meters/assemble.ts';
-import { settleCredits } from '../../meters/reversals.ts';
+import { settleReversals } from '../../meters/reversals.ts';
 import { addTo, createTally, type Evidence } from '../../meters/tally.ts';
 import type { UsageEvent } from '../../../model/event.ts';
 import { formatInstant } from '../../../model/window.ts';
@@ -75,7 +75,7 @@ export function closing(
       }
     }
   }
-  const { settled } = settleCredits(tally.charges(), [], window.end, 6 * HOUR);
+  const { settled } = settleReversals(tally.charges(), [], window.end, 6 * HOUR);
   const closedAt = window.end + late;
   const recordedAt = formatInstant(closedAt);
   const assembled = atOnce(assembleEvents(settled, { window, recordedAt, backfilled: false }));

@@ -8,7 +8,7 @@ import { createWorld, HOUR, START, type World, type WorldOptions } from './world
 export const GPU = 'tenant_gpu_hours';
 export const DOWN = 'tenant_gpu_downtime_hours';
 
-/** N1 as a driver of claims leaves it: no extended resource. */
+/** N1 with a driver of claims: no extended resource. */
 export const DRA_NODE = { ...N1, capacity: { cpu: '192', memory: '2Ti' } };
 /** The same without labels. */
 export const BARE_NODE = { ...DRA_NODE, labels: {} };

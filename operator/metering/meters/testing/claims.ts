@@ -1,7 +1,10 @@
 import type { RawObject } from '../../../kubernetes/source.ts';
-import { iso, LONG_AGO, OWN_LABELS } from './objects.ts';
+import { iso, LONG_AGO, SYNCED_LABELS } from './objects.ts';
 
-/** Resource claims and slices as the API server sends them in version v1, reduced to what the tests vary. */
+/**
+ * Resource claims and slices as the API server sends them in version v1, reduced to what the tests
+ * vary.
+ */
 
 export const NVIDIA = 'gpu.nvidia.com';
 export const AMD = 'gpu.amd.com';
@@ -15,13 +18,13 @@ export function device(name: string, attributes: Attributes, more: RawObject = {
   return { name, attributes: Object.fromEntries(texts), ...more };
 }
 
-/** A whole NVIDIA GPU. */
-export function wholeGpu(index: number, attributes: Attributes = {}): RawObject {
+/** A full NVIDIA GPU. */
+export function fullGpu(index: number, attributes: Attributes = {}): RawObject {
   const uuid = `GPU-${index}`;
   return device(`gpu-${index}`, { type: 'gpu', uuid, productName: PRODUCT, ...attributes });
 }
 
-/** A MIG device, cut or only possible, of an NVIDIA GPU. */
+/** A MIG device of an NVIDIA GPU, existing or only possible. */
 export function migDevice(gpu: number, profile: string, placement = 0): RawObject {
   const plain = profile.replace('.', '').replace('+', '');
   const parentUUID = `GPU-${gpu}`;
@@ -43,10 +46,10 @@ export interface SliceFixture {
   readonly devices?: readonly RawObject[];
 }
 
-/** By default the pool of node `n1`: eight whole GPUs. */
+/** By default the pool of node `n1`: eight full GPUs. */
 export function slice(fixture: SliceFixture = {}): RawObject {
   const { name = 'slice', driver = NVIDIA, pool = 'n1', generation = 1, sliceCount = 1 } = fixture;
-  const devices = fixture.devices ?? Array.from({ length: 8 }, (_, index) => wholeGpu(index));
+  const devices = fixture.devices ?? Array.from({ length: 8 }, (_, index) => fullGpu(index));
   return {
     metadata: { uid: `uid-${name}`, name, creationTimestamp: iso(LONG_AGO) },
     spec: {
@@ -61,15 +64,15 @@ export function slice(fixture: SliceFixture = {}): RawObject {
 export interface ClaimFixture {
   readonly name?: string;
   readonly labels?: Readonly<Record<string, string>>;
-  /** Device names, or whole results. Null: not allocated. */
+  /** Device names, or complete results. Null: not allocated. */
   readonly devices?: readonly (string | RawObject)[] | null;
   /** Names of the pods that it is reserved for. */
   readonly pods?: readonly string[];
   readonly reservedFor?: readonly RawObject[];
   readonly node?: string;
-  /** The pod that the cluster made it for, out of a template. */
+  /** The pod for which the cluster made it from a template. */
   readonly madeFor?: string;
-  /** How it asked; by default for as many devices as it was given. */
+  /** Its requests; by default for as many devices as were allocated. */
   readonly requests?: readonly RawObject[];
 }
 
@@ -84,7 +87,7 @@ export function resourceClaim(fixture: ClaimFixture = {}): RawObject {
       name,
       namespace: 'tenant-a',
       creationTimestamp: iso(LONG_AGO),
-      labels: fixture.labels ?? OWN_LABELS,
+      labels: fixture.labels ?? SYNCED_LABELS,
       ...(fixture.madeFor !== undefined && {
         annotations: { 'resource.kubernetes.io/pod-claim-name': 'gpu' },
         ownerReferences: [

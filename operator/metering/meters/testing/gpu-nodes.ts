@@ -1,7 +1,10 @@
 import type { RawObject } from '../../../kubernetes/source.ts';
 import { node, LONG_AGO, iso } from './objects.ts';
 
-/** GPU nodes as feature discovery, device plugins and clouds describe them; each name is that of the case tables. */
+/**
+ * GPU nodes as feature discovery, device plugins and clouds describe them; each name is that of the
+ * case tables.
+ */
 
 export const H100 = 'NVIDIA-H100-80GB-HBM3';
 export const A10G = 'NVIDIA-A10G';
@@ -10,7 +13,7 @@ export interface NodeFixture {
   readonly name?: string;
   readonly labels?: Readonly<Record<string, string>>;
   readonly capacity?: Readonly<Record<string, string>>;
-  /** What differs from the capacity; null takes a name away. */
+  /** Differences from the capacity; null removes a name. */
   readonly allocatable?: Readonly<Record<string, string | null>>;
   readonly taints?: readonly RawObject[];
   readonly conditions?: readonly RawObject[];
@@ -18,7 +21,7 @@ export interface NodeFixture {
 
 const ON_DEMAND = { 'karpenter.sh/capacity-type': 'on-demand' };
 
-/** A Ready node without taints that has been there for long. */
+/** A Ready node without taints that exists since long ago. */
 export function gpuNode(fixture: NodeFixture): RawObject {
   const { name = 'n1', labels = {}, capacity = {}, allocatable = {}, taints = [] } = fixture;
   const ready = { type: 'Ready', status: 'True', lastTransitionTime: iso(LONG_AGO) };
@@ -46,7 +49,7 @@ function nvidia(
   };
 }
 
-/** Eight whole H100. */
+/** Eight full H100. */
 export const N1: NodeFixture = {
   labels: nvidia(
     { 'gpu.product': H100, 'gpu.count': '8', 'gpu.replicas': '1', 'gpu.sharing-strategy': 'none' },
@@ -121,7 +124,7 @@ export const N7: NodeFixture = {
   capacity: { cpu: '8', memory: '32Gi' },
 };
 
-/** The fixture with labels and resources added; a label of the value null goes. */
+/** The fixture with labels and resources added; null removes a label. */
 export function variant(
   base: NodeFixture,
   changes: {

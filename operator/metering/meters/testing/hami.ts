@@ -1,6 +1,6 @@
 import type { RawObject } from '../../../kubernetes/source.ts';
 import { gpuNode, N1, type NodeFixture, variant } from './gpu-nodes.ts';
-import { OWN_LABELS, pod, type PodFixture } from './objects.ts';
+import { SYNCED_LABELS, pod, type PodFixture } from './objects.ts';
 
 /** Nodes and pods as HAMi's device plugin and scheduler annotate them. */
 
@@ -22,12 +22,12 @@ export function registered(index: number, more: RawObject = {}): RawObject {
   };
 }
 
-/** Eight H100, each of which up to ten may share. */
+/** Eight H100, each shared by up to ten. */
 export const HAMI: NodeFixture = variant(N1, { capacity: { 'nvidia.com/gpu': '80' } });
 
 export const EIGHT = Array.from({ length: 8 }, (_, index) => registered(index));
 
-/** The node with what HAMi registers of it, as JSON or as the text given. */
+/** The node with HAMi's annotation, as JSON or as the given text. */
 export function hamiNode(
   devices: readonly RawObject[] | string = EIGHT,
   fixture: NodeFixture = HAMI,
@@ -43,9 +43,9 @@ export function hamiNode(
   };
 }
 
-/** A pod with what HAMi gave it. */
+/** A pod with the shares that HAMi allocated to it. */
 export function hamiGiven(given: string | undefined, fixture: Partial<PodFixture> = {}): RawObject {
-  const { labels = OWN_LABELS, ...rest } = fixture;
+  const { labels = SYNCED_LABELS, ...rest } = fixture;
   return pod({
     name: 'p',
     node: 'n1',

@@ -5,7 +5,7 @@ import { gpuNode, type NodeFixture, variant } from './gpu-nodes.ts';
 import { cluster, pod, type PodFixture } from './objects.ts';
 import { type Closed, createWorld, HOUR, START, total, type WorldOptions } from './world.ts';
 
-/** An hour of nodes at a constant state, and what it came to. */
+/** An hour of nodes at a constant state, and its charges. */
 
 export const MANAGED_BY = 'vcluster.loft.sh/managed-by';
 export const GPU = 'nvidia.com/gpu';
@@ -54,7 +54,11 @@ export function only(events: readonly UsageEvent[], metric: keyof typeof METRICS
 }
 
 /** The node, dedicated by a label. */
-export function own(fixture: NodeFixture, label = MANAGED_BY, value = 'tenant-a'): NodeFixture {
+export function dedicatedTo(
+  fixture: NodeFixture,
+  label = MANAGED_BY,
+  value = 'tenant-a',
+): NodeFixture {
   return variant(fixture, { labels: { [label]: value } });
 }
 

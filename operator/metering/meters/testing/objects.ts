@@ -31,14 +31,14 @@ export interface PodFixture {
   readonly finishedAt?: number;
 }
 
-/** The default settings that say what nodes mean. */
+/** The default settings for nodes. */
 export const NODE_SETTINGS: NodeSettings = {
   capacityTypeLabel: 'meterfeed.io/capacity-type',
   gpuResources: ['nvidia.com/gpu', 'amd.com/gpu'],
   unhealthyNodeTaints: ['node.kubernetes.io/not-ready', 'node.kubernetes.io/unreachable'],
 };
 
-export const OWN_LABELS = {
+export const SYNCED_LABELS = {
   'vcluster.loft.sh/managed-by': 'a',
   'vcluster.loft.sh/namespace': 'default',
 };
@@ -52,7 +52,7 @@ export function ownedBy(name: string, kind = 'StatefulSet'): RawObject {
   return { ownerReferences: [owner] };
 }
 
-/** A tenant pod on the host, running since long before the first window unless said otherwise. */
+/** A tenant pod on the host; by default it runs since long before the first window. */
 export function pod(fixture: PodFixture): RawObject {
   const {
     name,
@@ -73,7 +73,7 @@ export function pod(fixture: PodFixture): RawObject {
       name,
       namespace: fixture.namespace ?? 'tenant-a',
       creationTimestamp: iso(createdAt),
-      labels: fixture.labels ?? OWN_LABELS,
+      labels: fixture.labels ?? SYNCED_LABELS,
       ...fixture.metadata,
     },
     spec: {
@@ -119,7 +119,7 @@ export function claim(fixture: ClaimFixture): RawObject {
       name,
       namespace: 'tenant-a',
       creationTimestamp: iso(LONG_AGO),
-      labels: fixture.labels ?? OWN_LABELS,
+      labels: fixture.labels ?? SYNCED_LABELS,
       ...fixture.metadata,
     },
     spec: {
@@ -151,7 +151,7 @@ export function service(fixture: ServiceFixture): RawObject {
       name,
       namespace: 'tenant-a',
       creationTimestamp: iso(LONG_AGO),
-      labels: fixture.labels ?? OWN_LABELS,
+      labels: fixture.labels ?? SYNCED_LABELS,
     },
     spec: {
       type,

@@ -9,17 +9,17 @@ import {
 } from '../../timelines/retained-objects.ts';
 import { type NodeView, projectNode } from '../../timelines/node.ts';
 import type { NodeSettings } from '../../timelines/node-state.ts';
-import type { ProviderWord } from '../../timelines/provided-node.ts';
+import type { ProviderStatement } from '../../timelines/provided-node.ts';
 import { createObservation, type Observation } from '../../timelines/observation.ts';
 import { projectPod } from '../../timelines/pod.ts';
 import { amountAt } from '../../../kubernetes/raw-fields.ts';
-import { insideTenant, tenancyOf } from '../../timelines/own-cluster.ts';
+import { insideTenant, tenancyOf } from '../../timelines/inside-tenant.ts';
 import { projectResourceClaim } from '../../timelines/resource-claim.ts';
 import { projectResourceSlice } from '../../timelines/resource-slice.ts';
 import { atOnce } from '../../../model/at-once.ts';
 import type { UsageEvent } from '../../../model/event.ts';
 import { assembleEvents } from '../assemble.ts';
-import { type Reversal, settleCredits } from '../reversals.ts';
+import { type Reversal, settleReversals } from '../reversals.ts';
 import type { TenantEvidence } from '../evidence-changes.ts';
 import { type ClosedCharges, EvidenceLog } from '../evidence-log.ts';
 import { type ClosingEvidence, Explainer, type Explanation } from '../explanation.ts';
@@ -32,7 +32,7 @@ import { HOUR, START } from './times.ts';
 
 export { HOUR, START };
 
-/** A small cluster in memory that is observed and metered as the collector would. */
+/** A small cluster in memory, observed and metered as by the collector. */
 export interface World {
   readonly observation: Observation;
   pod(object: RawObject, at?: number): void;
@@ -62,7 +62,7 @@ export interface Closed {
   readonly diagnostics: Diagnostics;
   /** Exact nano-units × milliseconds charged, by metric. */
   readonly amounts: ReadonlyMap<string, bigint>;
-  /** What each event was made of, in their order. */
+  /** The settled charge of each event, in their order. */
   readonly explanations: readonly Explanation[];
 }
 
@@ -73,10 +73,10 @@ export interface WorldOptions {
   readonly windowMs?: number;
   /** Since when usage is sampled; from the beginning by default. */
   readonly sampledFrom?: number;
-  /** The world is what the own API of this tenant cluster, named by its id, shows. */
+  /** The world is what this tenant cluster's own API shows; its id. */
   readonly inside?: string;
   readonly foreignSince?: (node: NodeView) => number | undefined;
-  readonly providerWord?: (node: NodeView) => ProviderWord | undefined;
+  readonly providerStatement?: (node: NodeView) => ProviderStatement | undefined;
 }
 
 export function createWorld(options: WorldOptions = {}): World {
@@ -89,7 +89,7 @@ export function createWorld(options: WorldOptions = {}): World {
   const { inside } = options;
   const own = inside === undefined ? {} : ({ privateNodes: true } as const);
   const observation = createObservation({
-    providerWord: options.providerWord,
+    providerStatement: options.providerStatement,
     foreignSince: options.foreignSince,
     nodeSettings: () => nodeSettings,
     billedUntil: (present) =>
@@ -224,7 +224,7 @@ export function createWorld(options: WorldOptions = {}): World {
         });
         atOnce(steps);
       }
-      const settlement = settleCredits(tally.charges(), reversals, end, 6 * HOUR);
+      const settlement = settleReversals(tally.charges(), reversals, end, 6 * HOUR);
       ({ reversals } = settlement);
       for (const list of lists) list.settle(end);
       learntUntil = observation.tenantClusters.sequence;
@@ -248,7 +248,7 @@ export function createWorld(options: WorldOptions = {}): World {
   };
 }
 
-/** Explains events as the operator does: out of what is new of each window, and of those before. */
+/** Explains events as the operator does: from the changes of each window and of those before. */
 function createExplainer() {
   const log = new EvidenceLog();
   const closings = new Map<string, ClosingEvidence[]>();
@@ -295,7 +295,9 @@ export function total(
     .reduce((sum, event) => sum + Number(event.quantity), 0);
 }
 
-/** The events of one hour at a constant state: tenant cluster `a`, node `n7`, and what `build` adds. */
+/**
+ * The events of one hour at a constant state: tenant cluster `a`, node `n7`, and what `build` adds.
+ */
 export function hour(build: (world: World) => void, options: WorldOptions = {}): UsageEvent[] {
   const world = createWorld(options);
   world.node(node('n7', { 'karpenter.sh/capacity-type': 'on-demand' }));

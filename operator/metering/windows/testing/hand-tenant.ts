@@ -4,7 +4,7 @@ import type { ManualClock } from '../../../kubernetes/testing/manual-clock.ts';
 import { NODE_SETTINGS } from '../../meters/testing/objects.ts';
 import { projectNode } from '../../timelines/node.ts';
 import { createObservation, type Observation } from '../../timelines/observation.ts';
-import { insideTenant, tenancyOf } from '../../timelines/own-cluster.ts';
+import { insideTenant, tenancyOf } from '../../timelines/inside-tenant.ts';
 import { type PodView, projectPod } from '../../timelines/pod.ts';
 import type { TenantClusterTimelines } from '../../timelines/tenant-cluster-timeline.ts';
 import type { TenantObjects, TenantObjectsEnd } from '../tenant-scopes.ts';

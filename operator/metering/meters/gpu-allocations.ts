@@ -1,6 +1,6 @@
 import { attribute } from '../../discovery/attribution.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import type { HeldGpus } from '../timelines/gpu-device.ts';
+import type { AllocatedGpus } from '../timelines/gpu-device.ts';
 import { isReservation } from '../timelines/gpu-fraction.ts';
 import type { NodeState } from '../timelines/node-state.ts';
 import type { ObjectLabels } from '../timelines/object-labels.ts';
@@ -11,48 +11,56 @@ import { splitAtEdges, type Timeline } from '../timelines/timeline.ts';
 import { createDeviceCatalogue } from './device-catalogue.ts';
 import { claimedGpus } from './dra-devices.ts';
 import { claimUses } from './claim-use.ts';
-import { mayHoldOfNode, pluggedGpus, pluggedRules } from './gpu-hours.ts';
+import { mayUsePluggedGpus, pluggedGpus, pluggedRules } from './gpu-hours.ts';
 import { isBilledHere, isExcludedNamespace, type MeterInput } from './meter.ts';
 import { type NodeLookup, nodesByName } from './node-owners.ts';
 import { noteControlPlane, noteUnattributed, type Unattributed } from './meter-reports.ts';
 import { EXCLUDED_NAMESPACE, strayReason, unattributedReason } from './unattributed.ts';
 import type { TimeRange } from '../../model/window.ts';
 
-/** GPUs of one model that something holds on a node during `[from, to)`. */
-export interface GpuHold {
+/** GPUs of one model that are allocated on a node during `[from, to)`. */
+export interface GpuAllocation {
   readonly from: number;
   readonly to: number;
   readonly type: string;
   readonly units: bigint;
-  /** Who is billed for it; undefined for what is nobody's: system pods, excluded tenant clusters. */
+  /**
+   * The billed tenant cluster; undefined for system pods, excluded tenant clusters and unattributed
+   * objects.
+   */
   readonly cluster: TenantCluster | undefined;
-  /** The object that nobody can tell whose it is; absent for all others. */
+  /** The object, if its owner is unknown. */
   readonly stray?: Unattributed;
 }
 
-/** What an object that may hold GPUs says of itself. */
+/** How one object uses GPUs. */
 interface Holder {
-  /** When others have the GPU that it holds for them: what they do not hold of it is idle then. */
+  /**
+   * When other pods share the GPU that it reserves for them: what they leave of it is idle then.
+   */
   readonly lent?: readonly TimeRange[];
-  /** It runs, rather than waiting for its containers. */
+  /** It runs; false while its containers have not started. */
   readonly started: boolean;
   readonly node: string;
-  allocated(node: NodeState | undefined, at: number): readonly HeldGpus[];
+  allocated(node: NodeState | undefined, at: number): readonly AllocatedGpus[];
 }
 
 interface View<S> {
   namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]>;
 }
 
-/** Every hold on a GPU in the window by node name, of whoever it is: what the balance is drawn up from. */
-export function gpuHolds(input: MeterInput): ReadonlyMap<string, readonly GpuHold[]> {
+/**
+ * Returns every allocation of a GPU in the window by node name, whoever has it: the input of the
+ * balance.
+ */
+export function gpuAllocations(input: MeterInput): ReadonlyMap<string, readonly GpuAllocation[]> {
   const { observation, settings } = input;
-  const holds = new Map<string, GpuHold[]>();
+  const byNode = new Map<string, GpuAllocation[]>();
   const nodeAt = nodesByName(input);
   const rules = pluggedRules(input);
   const lentTo = lentGpus(observation.pods);
-  collect(input, holds, nodeAt, observation.pods, (state, namespace) =>
-    !mayHoldOfNode(state)
+  collect(input, byNode, nodeAt, observation.pods, (state, namespace) =>
+    !mayUsePluggedGpus(state)
       ? undefined
       : {
           started: state.phase === 'running',
@@ -63,7 +71,7 @@ export function gpuHolds(input: MeterInput): ReadonlyMap<string, readonly GpuHol
   );
   const { draGpuDrivers: drivers } = settings;
   const catalogue = createDeviceCatalogue(observation.resourceSlices);
-  collect(input, holds, nodeAt, claimUses(observation), (state) => {
+  collect(input, byNode, nodeAt, claimUses(observation), (state) => {
     const gpu = state.allocation.devices.find(({ driver }) => drivers.includes(driver));
     if (gpu === undefined) return undefined;
     return {
@@ -73,12 +81,12 @@ export function gpuHolds(input: MeterInput): ReadonlyMap<string, readonly GpuHol
         claimedGpus(state, node, drivers, (device) => catalogue.find(device, at)),
     };
   });
-  return holds;
+  return byNode;
 }
 
 function collect<S extends { readonly labels: ObjectLabels }>(
   input: MeterInput,
-  holds: Map<string, GpuHold[]>,
+  byNode: Map<string, GpuAllocation[]>,
   nodeAt: NodeLookup,
   view: View<S>,
   holderOf: (state: S, namespace: string) => Holder | undefined,
@@ -98,12 +106,12 @@ function collect<S extends { readonly labels: ObjectLabels }>(
           ...bounds,
         )) {
           if (!counts(holder, owned.cluster)) continue;
-          const known = holds.get(holder.node) ?? [];
-          holds.set(holder.node, known);
-          for (const hold of heldOn(input, nodeAt, holder, owned)) {
-            known.push(hold);
+          const known = byNode.get(holder.node) ?? [];
+          byNode.set(holder.node, known);
+          for (const allocation of allocationsOn(input, nodeAt, holder, owned)) {
+            known.push(allocation);
             if (owned.ofControlPlane !== true) continue;
-            const gpu = hold.units * BigInt(hold.to - hold.from);
+            const gpu = allocation.units * BigInt(allocation.to - allocation.from);
             noteControlPlane(input.diagnostics, { namespace, name }, { gpu });
           }
         }
@@ -112,7 +120,7 @@ function collect<S extends { readonly labels: ObjectLabels }>(
   }
 }
 
-/** What only waits holds a GPU where it is billed from its binding on (`podLifetime`). */
+/** A pod that has not started counts where it is billed from its binding on (`podLifetime`). */
 function counts({ started }: Holder, cluster: TenantCluster | undefined): boolean {
   return started || cluster?.metering.podLifetime === 'scheduled';
 }
@@ -125,20 +133,20 @@ interface OwnedTime {
   readonly ofControlPlane?: true;
 }
 
-function heldOn(
+function allocationsOn(
   input: MeterInput,
   nodeAt: NodeLookup,
   holder: Holder,
   owned: OwnedTime,
-): GpuHold[] {
+): GpuAllocation[] {
   const { cluster, stray } = owned;
   const owner = { cluster, stray };
   const lent = cluster === undefined ? (holder.lent ?? []) : [];
   return nodeAt(holder.node, owned.from, owned.to).flatMap(({ from, to, state }) => {
     if (!isBilledHere(input, state)) return [];
-    const held = holder.allocated(state, from);
+    const gpus = holder.allocated(state, from);
     return separateFrom(lent, from, to).flatMap((part) =>
-      held.map(({ device, units }) => ({ ...part, type: device.type, units, ...owner })),
+      gpus.map(({ device, units }) => ({ ...part, type: device.type, units, ...owner })),
     );
   });
 }
@@ -149,7 +157,10 @@ function separateFrom(lent: readonly TimeRange[], from: number, to: number): rea
     .map(([start, end]) => ({ from: start, to: end }));
 }
 
-/** When pods of a reservation's group have parts of its GPU; looked up once one is asked about. */
+/**
+ * Returns when pods of a reservation's group share its GPU; the index is built at the first
+ * look-up.
+ */
 function lentGpus(pods: View<PodState>): (reservation: PodState) => readonly TimeRange[] {
   let byGroup: Map<string, TimeRange[]> | undefined;
   return ({ node, gpuShares }) => {
@@ -175,16 +186,16 @@ function sharedGroups(pods: View<PodState>): Map<string, TimeRange[]> {
   return byGroup;
 }
 
-/** What of an object says who is billed for it. */
+/** The fields of an object that decide who is billed for it. */
 interface OwnedObject {
   readonly namespace: string;
   readonly name: string;
   readonly labels: ObjectLabels;
-  /** Milliseconds since the epoch. */
+  /** Begin of the object's first span, milliseconds since the epoch. */
   readonly since: number;
 }
 
-/** Who is billed for an object, stretch by stretch, without holes. */
+/** Returns who is billed for an object, in stretches without holes. */
 function ownersOf(
   input: MeterInput,
   object: OwnedObject,
@@ -233,7 +244,9 @@ function billedTo(
   return { cluster: isBilled ? cluster : undefined, ofControlPlane };
 }
 
-/** On nodes that are billed whole, what runs in an excluded namespace is paid for with them. */
+/**
+ * On nodes that are billed as a whole, pods of an excluded namespace are paid for with the node.
+ */
 function excludedReason({ metering }: TenantCluster): string | undefined {
   return metering.privateNodeBilling === 'usage' ? EXCLUDED_NAMESPACE : undefined;
 }

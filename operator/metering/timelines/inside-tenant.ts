@@ -5,9 +5,9 @@ import type { Api } from './shared-values.ts';
 import type { TenantClusterTimelines } from './tenant-cluster-timeline.ts';
 
 /**
- * A projection of objects that a tenant cluster's own API shows. They are all that tenant cluster's,
- * in the namespace that they are in: labels by which objects of the host cluster are told apart mean
- * nothing there, and the tenant could set them to anything. Values are shared within that `api` only.
+ * Returns a projection of objects from a tenant cluster's own API. All of them belong to that
+ * tenant cluster, under their own namespace. The labels that identify owners on the host cluster
+ * are removed: the tenant could set them to anything. Values are shared within `api` only.
  */
 export function insideTenant<T extends Projected & { readonly labels: ObjectLabels }>(
   project: (object: RawObject, api: Api) => T | undefined,
@@ -26,12 +26,12 @@ export function insideTenant<T extends Projected & { readonly labels: ObjectLabe
   };
 }
 
-/** The tenant clusters as they are seen from inside of one of them: it alone, in every namespace. */
+/** Returns the timelines of one tenant cluster alone, valid in every namespace of its own API. */
 export function tenancyOf(all: TenantClusterTimelines, id: string): TenantClusterTimelines {
   const isOwn = (cluster: TenantCluster): boolean => cluster.id === id;
   return {
     observe: (clusters, at) => all.observe(clusters, at),
-    release: (holdsObjects, at) => all.release(holdsObjects, at),
+    release: (hasObjects, at) => all.release(hasObjects, at),
     prune: (horizon) => all.prune(horizon),
     snapshot: () => all.snapshot(),
     restore: (snapshot, at) => all.restore(snapshot, at),
@@ -59,7 +59,7 @@ export function tenancyOf(all: TenantClusterTimelines, id: string): TenantCluste
       })),
     during: (from, to) => all.statesOf(id, from, to),
     learntAfter: (sequence) => all.learntAfter(sequence).filter(({ cluster }) => isOwn(cluster)),
-    // What it has inside is in none of the host's namespaces.
+    // Its objects are in none of the host's namespaces.
     mappedAfter: () => [],
   };
 }
