@@ -29,14 +29,14 @@ export const COMMON: Readonly<Record<string, Option>> = {
     value: 'FILE',
     meaning: 'the kubeconfig; as kubectl finds it by default',
   },
-  url: { type: 'string', value: 'URL', meaning: 'ask there instead, such as at a port-forward' },
+  url: { type: 'string', value: 'URL', meaning: 'address of the API, such as a port-forward' },
   'token-file': {
     type: 'string',
     value: 'FILE',
     meaning: 'holds one of API_TOKEN; or set METERFEED_TOKEN',
   },
   timeout: { type: 'string', value: 'SECONDS', meaning: 'for one answer; 60 by default' },
-  help: { type: 'boolean', short: 'h', meaning: 'this' },
+  help: { type: 'boolean', short: 'h', meaning: 'print this help' },
 };
 
 export interface Arguments {

@@ -4,11 +4,14 @@ import { COMMANDS } from './commands/commands.ts';
 import { type Api, fieldsOf } from './connection.ts';
 import { FORMATS } from './output/print.ts';
 
-/** Nothing but what is listed: no files (`ShellCompDirectiveNoFileComp` of cobra, which kubectl asks plugins in). */
+/**
+ * The directive to offer the listed words and no files (`ShellCompDirectiveNoFileComp` of cobra, as
+ * kubectl expects it from plugins).
+ */
 const NO_FILES = ':4';
 const FILES = ':0';
 
-/** What kubectl runs for completion, as `kubectl_complete-meterfeed` on the PATH. */
+/** The script that kubectl runs for completion, as `kubectl_complete-meterfeed` on the PATH. */
 export const COMPLETION_SCRIPT = `#!/bin/sh
 # Completes "kubectl meterfeed" in every shell that completes kubectl. Install it with:
 #   kubectl meterfeed completion > /usr/local/bin/kubectl_complete-meterfeed
@@ -16,7 +19,7 @@ export const COMPLETION_SCRIPT = `#!/bin/sh
 exec kubectl meterfeed __complete "$@"
 `;
 
-/** The words that may stand where the last of `args` is being written, and how kubectl is to take them. */
+/** The words that may complete the last of `args`, and then the directive for kubectl. */
 export async function completions(
   args: readonly string[],
   apiOf: (command: Command, args: readonly string[]) => Api | undefined,
@@ -53,7 +56,7 @@ function matching(words: readonly string[], typed: string): readonly string[] {
   return [...words.filter((word) => word.startsWith(typed)), NO_FILES];
 }
 
-/** A shell waits: what cannot be asked for completes to nothing. */
+/** The values to complete with; none when the API cannot be read, because a shell waits. */
 async function values(
   wanted: Completion | undefined,
   api: Api | undefined,

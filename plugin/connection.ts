@@ -14,7 +14,7 @@ export interface Failure {
 /** `value` keeps every number's digits. */
 export type ApiOutcome = { readonly kind: 'ok'; readonly value: unknown } | Failure;
 
-/** The operator's HTTP API, reached with the rights of whoever asks. */
+/** The operator's HTTP API, with the permissions of the caller. */
 export interface Api {
   get(path: string, query?: Query): Promise<ApiOutcome>;
   post(path: string, body: unknown): Promise<ApiOutcome>;
@@ -37,18 +37,21 @@ export interface Target {
   readonly timeoutMs: number;
 }
 
-/** Carries the token where an API server takes the Authorization header away (docs/how-to/kubectl-plugin.md#with-api_token). */
+/**
+ * Carries the token through an API server, which removes the Authorization header
+ * (docs/how-to/kubectl-plugin.md#with-api_token).
+ */
 const TOKEN_HEADER = 'x-meterfeed-token';
 
-/** Makes the API of a target, or says why its kubeconfig is of no use. Nothing is asked yet. */
+/** Returns the API of a target, or why its kubeconfig cannot be used. It sends no request yet. */
 export function connect(target: Target): { readonly kind: 'api'; readonly api: Api } | Failure {
   try {
-    const ask = target.url === undefined ? throughApiServer(target) : directly(target, target.url);
+    const call = target.url === undefined ? throughApiServer(target) : directly(target, target.url);
     return {
       kind: 'api',
       api: {
-        get: (path, query = {}) => ask('GET', path + queryText(query)),
-        post: (path, body) => ask('POST', path, JSON.stringify(body)),
+        get: (path, query = {}) => call('GET', path + queryText(query)),
+        post: (path, body) => call('POST', path, JSON.stringify(body)),
       },
     };
   } catch (error) {
@@ -56,16 +59,16 @@ export function connect(target: Target): { readonly kind: 'api'; readonly api: A
   }
 }
 
-type Ask = (method: string, path: string, body?: string) => Promise<ApiOutcome>;
+type Call = (method: string, path: string, body?: string) => Promise<ApiOutcome>;
 
-function directly({ token, timeoutMs }: Target, url: string): Ask {
+function directly({ token, timeoutMs }: Target, url: string): Call {
   const base = url.replace(/\/+$/, '');
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
   return (method, path, body) =>
     send(new URL(base + path), { method, headers, timeout: timeoutMs }, body);
 }
 
-function throughApiServer(target: Target): Ask {
+function throughApiServer(target: Target): Call {
   const { namespace, service, token, timeoutMs } = target;
   const kubeConfig = loadKubeConfig(target);
   const server = kubeConfig.getCurrentCluster()?.server.replace(/\/+$/, '');
@@ -143,7 +146,7 @@ function send(url: URL, options: SendOptions, body?: string): Promise<ApiOutcome
 
 interface Answered {
   readonly status: number;
-  /** Whether the body is one JSON value a line; it is read as a list then. */
+  /** Whether the body has one JSON value a line; it is read as a list then. */
   readonly isLines: boolean;
   readonly body: string;
   readonly host: string;
@@ -171,7 +174,7 @@ function outcomeOf({ status, isLines, body, host }: Answered): ApiOutcome {
 
 const OF_API_SERVER: Readonly<Record<number, string>> = {
   401: 'Log in to the cluster; `kubectl get namespaces` would fail the same way.',
-  403: 'Reading takes the Role meterfeed-api-reader, replay the Role meterfeed-api-operator, of the component api-access.',
+  403: 'Reading needs the Role meterfeed-api-reader, replay the Role meterfeed-api-operator, of the component api-access.',
   404: 'Name the namespace of the operator with --namespace, and its Service with --service.',
   503: 'The operator is not ready, or the API server may not connect to it (a network policy): use --url with `kubectl port-forward`.',
 };
@@ -187,7 +190,7 @@ function queryText(query: Query): string {
   return given.length === 0 ? '' : `?${new URLSearchParams(given).toString()}`;
 }
 
-/** The value of an answer that is one object's field, for completion. */
+/** The values of one field of all objects in a list, for completion. */
 export function fieldsOf(value: unknown, list: string, field: string): readonly string[] {
   const items = object(value, list);
   return Array.isArray(items) ? items.map((item) => text(item, field)) : [];

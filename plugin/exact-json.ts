@@ -1,6 +1,6 @@
 import { stringify } from 'yaml';
 
-/** A number of an answer, digit for digit: quantities have more digits than a double. */
+/** A number of an answer with all digits: quantities have more digits than a double. */
 export class ExactNumber {
   readonly text: string;
 
@@ -21,7 +21,7 @@ function keepText(this: unknown, _key: string, value: unknown, ...rest: unknown[
   return new ExactNumber(source ?? String(value));
 }
 
-/** JSON of two spaces, with every number as it came. */
+/** JSON with an indent of two spaces, with every number as it was received. */
 export function exactJson(value: unknown, indent = ''): string {
   const deeper = `${indent}  `;
   if (value instanceof ExactNumber) return value.text;
@@ -39,7 +39,7 @@ export function exactJson(value: unknown, indent = ''): string {
   return JSON.stringify(value);
 }
 
-/** YAML with every number as it came. */
+/** YAML with every number as it was received. */
 export function exactYaml(value: unknown): string {
   return stringify(value, {
     lineWidth: 0,

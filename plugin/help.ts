@@ -2,15 +2,15 @@ import { COMMON } from './arguments.ts';
 import type { Command, Option } from './commands/command.ts';
 import { COMMANDS } from './commands/commands.ts';
 
-/** What `kubectl meterfeed` says without a command. */
+/** The text of `kubectl meterfeed` without a command. */
 export function overview(): string {
   const names = [
     ...COMMANDS.map(({ name, summary }) => [name, summary] as const),
-    ['completion', 'how shells complete all of this'] as const,
+    ['completion', 'the script for shell completion'] as const,
     ['version', 'the version of this plugin'] as const,
   ];
   return [
-    'Usage, tenants and delivery of meterfeed, asked with your own rights.',
+    'Usage, tenants and delivery of meterfeed, read with your own permissions.',
     '',
     'Usage: kubectl meterfeed COMMAND [options]',
     '',
@@ -45,7 +45,7 @@ function lines(options: Readonly<Record<string, Option>>): readonly string[] {
   return Object.entries(options).flatMap(([name, { short, value, meaning }]) => {
     const given = `  ${short === undefined ? '    ' : `-${short}, `}--${name}${value === undefined ? '' : ` ${value}`}`;
     const indent = 28;
-    const whole = `${given.padEnd(indent)}${given.length >= indent ? ' ' : ''}${meaning}`;
-    return whole.length <= 80 ? [whole] : [given, `${' '.repeat(10)}${meaning}`];
+    const row = `${given.padEnd(indent)}${given.length >= indent ? ' ' : ''}${meaning}`;
+    return row.length <= 80 ? [row] : [given, `${' '.repeat(10)}${meaning}`];
   });
 }

@@ -1,9 +1,9 @@
 import { run } from './run.ts';
 
-/** Put in by scripts/bundle-plugin.ts; from the sources there is none. */
+/** Set by scripts/bundle-plugin.ts; undefined when run from the sources. */
 declare const PLUGIN_VERSION: string | undefined;
 
-// Whoever reads the first lines only, such as `head`, has seen enough.
+// A reader of the first lines, such as `head`, closes the output early.
 process.stdout.on('error', () => process.exit(0));
 
 process.exitCode = await run(process.argv.slice(2), {

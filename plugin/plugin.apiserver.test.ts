@@ -79,7 +79,10 @@ async function bind(role: string, user: string): Promise<void> {
   await cluster.kubectl([...binding, '--namespace', 'meterfeed-system']);
 }
 
-/** Makes the operator an endpoint of its Service, at an address that the API server accepts as a pod's. */
+/**
+ * Makes the operator an endpoint of its Service, at an address that the API server accepts as a
+ * pod's.
+ */
 async function publish(port: () => number): Promise<Server> {
   const host = Object.values(networkInterfaces())
     .flatMap((each) => each ?? [])
@@ -237,11 +240,11 @@ describe('who may only read', () => {
       };
       await table('usage');
       expect((await meterfeed('reader', ['costs'])).out).toContain(
-        'No PriceBook has prices of: tenant-standard',
+        'No PriceBook has prices for: tenant-standard',
       );
       await cluster.kubectl(['apply', '--filename', '-'], manifest([standard]));
       await vi.waitFor(
-        async () => expect((await table('costs')).join('\n')).toMatch(/All of it: [\d.]+ EUR$/),
+        async () => expect((await table('costs')).join('\n')).toMatch(/Total: [\d.]+ EUR$/),
         { timeout: PATIENCE_MS, interval: 1000 },
       );
       const lines = await table('costs', '-o', 'wide');

@@ -9,7 +9,7 @@ import { helpOf, overview } from './help.ts';
 import { withoutControls } from './output/characters.ts';
 import { print } from './output/print.ts';
 
-/** Everything of the process that the plugin touches. */
+/** Everything that the plugin uses of its process. */
 export interface Terminal {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Columns of the terminal; undefined where the output goes elsewhere. */
@@ -26,8 +26,8 @@ const DEFAULT_TIMEOUT_S = 60;
 const COMPLETION_TIMEOUT_MS = 2000;
 
 /**
- * Runs one command line and resolves to the exit code: 0, 1 where it failed, 2 where it was not understood.
- * Nothing that a server or an argument says reaches the terminal with control characters.
+ * Runs one command line and resolves to the exit code: 0, 1 when it failed, 2 when the arguments
+ * are wrong. No control character of a server or an argument reaches the terminal.
  */
 export async function run(args: readonly string[], given: Terminal): Promise<number> {
   const terminal: Terminal = {
@@ -113,11 +113,11 @@ function connectFor(
   const option = (name: string): string | undefined => values.get(name)?.at(-1);
   const seconds = option('timeout') ?? String(DEFAULT_TIMEOUT_S);
   if (!/^[1-9][0-9]{0,4}$/.test(seconds)) {
-    return { kind: 'failed', message: `no number of seconds: --timeout: "${seconds}"` };
+    return { kind: 'failed', message: `not a number of seconds: --timeout: "${seconds}"` };
   }
   const url = option('url');
   if (url !== undefined && !/^https?:\/\/./.test(url)) {
-    return { kind: 'failed', message: `no http or https address: --url: "${url}"` };
+    return { kind: 'failed', message: `not an http or https address: --url: "${url}"` };
   }
   const token = readToken(option('token-file'), environment['METERFEED_TOKEN']);
   if (token.kind === 'failed') return token;
@@ -132,7 +132,10 @@ function connectFor(
   });
 }
 
-/** The first line of a file, or what the environment says; the command line would show it to everybody. */
+/**
+ * The token of a file's first line, or of the environment. On the command line everybody could read
+ * it.
+ */
 function readToken(
   file: string | undefined,
   given: string | undefined,
@@ -147,7 +150,7 @@ function readToken(
   }
 }
 
-/** The API for completion, which is silent where there is none. */
+/** The API for completion; undefined, without an error, when there is none. */
 function quietApi(command: Command, args: readonly string[], terminal: Terminal): Api | undefined {
   const given = readArguments({ ...command, positionals: command.positionals.map(optional) }, args);
   if (given.kind === 'failed') return undefined;

@@ -8,8 +8,8 @@ import { untilSignal } from './until-signal.ts';
 
 /**
  * `make run-against-cluster`: the operator from its sources against the cluster of KUBECONFIG, with
- * the caller's own environment. Applies nothing to the cluster: `kubectl apply -k .` does, and brings the
- * namespace that the operator needs for its lease.
+ * the caller's environment. It applies nothing to the cluster. `kubectl apply -k .` does, and
+ * creates the namespace that the operator needs for its lease.
  */
 const kubeconfig = process.env['KUBECONFIG'];
 if (kubeconfig === undefined || kubeconfig === '') {

@@ -6,8 +6,9 @@ import { type ApiToken, apiTokenOf } from '../e2e/local/api-token.ts';
 import { untilSignal } from './until-signal.ts';
 
 /**
- * `make run-fleet`: a whole fleet on this machine: PostgreSQL with two standbys, two simulated clusters with a meter each, a hub
- * of two processes, one of which leads and feeds a receiver and a stand-in for Lago. Ctrl-C ends everything; the next start begins again.
+ * `make run-fleet`: a complete fleet on this machine: PostgreSQL with two standbys, two simulated
+ * clusters with a meter each, and a hub of two processes. The leading one feeds a receiver and a
+ * stand-in for Lago. Ctrl-C ends everything; the next start begins again.
  */
 const files = fleetFiles(process.argv[2]);
 const began = performance.now();
@@ -51,7 +52,7 @@ function announce({ hubs, meters, invoices, database }: LocalFleet, apiToken: Ap
       '',
       `Hub                ${address} leads, ${standby?.address ?? ''} stands by`,
       ...(apiToken.isOwn
-        ? [`  asks for the token ${apiToken.value}, which is in ${path(files.apiToken)}, too`]
+        ? [`  API token: ${apiToken.value}, also in ${path(files.apiToken)}`]
         : []),
       `Meters             ${meters.map((one) => one.address).join(', ')}`,
       `Invoices           ${invoices} (a stand-in for Lago)`,
@@ -65,9 +66,9 @@ function announce({ hubs, meters, invoices, database }: LocalFleet, apiToken: Ap
       `  psql '${database}' -c 'select * from meterfeed_hub.cursor'`,
       `  tail -f ${path(files.received)}`,
       ...['hub-1', 'berlin'].map((name) => `  tail -f ${path(files.of(name).operatorLog)}`),
-      'Kill the process of the hub that leads: the other one goes on in about twenty seconds.',
+      'Kill the process of the hub that leads: the other one takes over in about twenty seconds.',
       '',
-      'Ctrl-C stops everything; docs/how-to/fleet.md says what this is.',
+      'Ctrl-C stops everything; docs/how-to/fleet.md explains this setup.',
     ].join('\n'),
   );
 }

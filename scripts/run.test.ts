@@ -61,7 +61,7 @@ describe('make run', () => {
     expect(statSync(files.apiToken).mode & 0o077).toBe(0);
     expect([await status(), await status(`Bearer ${token}`)]).toEqual([401, 200]);
     await expect.poll(() => run.output(), PATIENCE).toMatch(/http:\/\S+\/portal#token=of-the-stub/);
-    expect(run.output()).toContain(`asks for the token ${token},`);
+    expect(run.output()).toContain(`API token: ${token},`);
     expect(run.output()).toMatch(
       /curl -H "Authorization: Bearer \$\(cat \S+api-token\)" -H .*credits'/,
     );

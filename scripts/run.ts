@@ -8,9 +8,9 @@ import { logTail } from '../e2e/processes/managed-process.ts';
 import { untilSignal } from './until-signal.ts';
 
 /**
- * `make run`: a whole control plane cluster on this machine, with tenant clusters that change all the
- * time, the operator metering them and a receiver for what it bills. One tenant pays beforehand, and is stopped when its
- * balance is used up. Ctrl-C ends everything; the next start goes on where this one was.
+ * `make run`: a complete control plane cluster on this machine, with tenant clusters that change
+ * all the time, the operator, and a receiver of its events. One tenant is prepaid and is stopped
+ * when its balance is used up. Ctrl-C ends everything; the next start continues.
  */
 const files = runFiles(process.argv[2]);
 const began = performance.now();
@@ -54,7 +54,7 @@ async function main(): Promise<number> {
   return failure === undefined ? 0 : 1;
 }
 
-/** Lets the tenant that pays beforehand begin, and says where it looks at its money and how it gets more. */
+/** Credits the prepaid tenant, and prints its portal page and how to add credit. */
 async function showTrial(
   { operator: { address } }: LocalCloud,
   apiToken: ApiToken,
@@ -65,26 +65,26 @@ async function showTrial(
   if (signal.aborted) return;
   if (trial === undefined) {
     return progress(
-      `the tenant ${tenant} was not credited; ${path(files.operatorLog)} may say why`,
+      `the tenant ${tenant} was not credited; ${path(files.operatorLog)} may have the reason`,
     );
   }
   const credit = `{"key":"'$(date +%s)'","amount":"${amount}","currency":"${currency}"}`;
-  progress(`the tenant ${tenant} pays beforehand and has ${amount} ${currency}`);
+  progress(`the tenant ${tenant} is prepaid and has ${amount} ${currency}`);
   console.log(
     [
       '',
-      'In one to two minutes that is used up, and its new pods are refused (a line here says so).',
-      'Its running pods go on and are billed. More lets new ones in again:',
+      'In one to two minutes that is used up, and its new pods are refused (a line here reports it).',
+      'Its running pods continue and are billed. To allow new pods again, add credit:',
       `  ${curlWith(apiToken)} -H 'Content-Type: application/json' -d '${credit}' '${address}/api/v1/tenants/${tenant}/credits'`,
       ...(trial.link === undefined
         ? []
-        : ['What it sees of itself, its money too, for an hour:', `  ${trial.link}`]),
+        : ['Its portal page with usage and balance, valid for an hour:', `  ${trial.link}`]),
       '',
     ].join('\n'),
   );
 }
 
-/** As typed into a shell: a token that the caller has given is in no output. */
+/** The curl command as typed into a shell. A token that the caller has set is never printed. */
 function curlWith({ isOwn }: ApiToken): string {
   const value = isOwn ? `$(cat ${path(files.apiToken)})` : '$API_TOKEN';
   return `curl -H "Authorization: Bearer ${value}"`;
@@ -106,7 +106,7 @@ function announce(
       '',
       `API and dashboard  ${address}`,
       ...(apiToken.isOwn
-        ? [`  asks for the token ${apiToken.value}, which is in ${path(files.apiToken)}, too`]
+        ? [`  API token: ${apiToken.value}, also in ${path(files.apiToken)}`]
         : []),
       `Invoices           ${invoices} (a stand-in for Lago)`,
       ...(prometheus === undefined ? [] : [`Prometheus         ${prometheus}`]),
@@ -128,8 +128,8 @@ function announce(
       '',
       ...(apiToken.isOwn
         ? []
-        : ['Reading and changing take the token of API_TOKEN; set it in that terminal, too.']),
-      'Ctrl-C stops everything; `make run` goes on from there, `make clean` forgets it.',
+        : ['Reading and changing need API_TOKEN; set it in that terminal, too.']),
+      'Ctrl-C stops everything; `make run` continues from there, `make clean` deletes it.',
     ].join('\n'),
   );
 }

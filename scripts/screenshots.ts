@@ -49,7 +49,7 @@ const VIEWS: readonly (readonly [name: string, hash: string, text: string, click
   ['gpus', '#/gpus?range=7d', 'By tenant and model'],
   ['tenants-held', '#/tenants', 'Held usage'],
   ['tenant', '#/tenants/acme-research', 'Billed as'],
-  ['gaps', '#/gaps', 'What it says', 'summary'],
+  ['gaps', '#/gaps', 'Details', 'summary'],
   ['windows', '#/windows', 'backfilled'],
   ['window', '#/windows/2026-11-21T09:00:00Z', 'Where GPU time went'],
   ['destinations', '#/destinations', 'data-lake'],

@@ -59,7 +59,7 @@ async function giveLeaseTo(holder: string): Promise<void> {
 async function isStandby(): Promise<void> {
   await vi.waitFor(async () => {
     const answer = await process_.get('/api/v1/status').catch(() => undefined);
-    expect(answer?.text, process_.log()).toContain('stands by');
+    expect(answer?.text, process_.log()).toContain('is a standby');
   }, PATIENCE);
 }
 

@@ -62,7 +62,7 @@ test('a request to the process that waits is answered as if it did everything', 
   expect(await second.get('/api/v1/status')).toEqual({
     status: 503,
     retryAfter: '5',
-    text: expect.stringContaining('this process stands by'),
+    text: expect.stringContaining('this process is a standby'),
   });
   expect((await second.get('/leaderz')).status).toBe(503);
   expect((await second.get('/metrics')).text).toContain('meterfeed_leading 0');

@@ -8,32 +8,43 @@ import { confine, type TenantScope } from './scope.ts';
 import type { Tokens } from './tokens.ts';
 
 /**
- * Who may use a route (docs/how-to/ingress-and-single-sign-on.md#access-to-the-api): `open` everyone; `read` API_TOKEN, or everyone when none
- * is set; `change` API_TOKEN, nobody when none is set; `ingest` INGEST_TOKEN, nobody when none is set. Where there are
- * tokens of tenants (docs/how-to/portal.md), `read` is never open to everyone.
+ * Who may use a route (docs/how-to/ingress-and-single-sign-on.md#access-to-the-api):
+ *
+ * - `open`: everyone.
+ * - `read`: API_TOKEN. Everyone when neither an API_TOKEN nor a portal key is set.
+ * - `change`: API_TOKEN. Nobody when none is set.
+ * - `ingest`: INGEST_TOKEN. Nobody when none is set.
+ *
+ * Portal tokens (docs/how-to/portal.md) may use `read` routes that have a {@link TenantScope}.
  */
 export type Access = 'open' | 'read' | 'change' | 'ingest';
 
 interface Checks {
   readonly api: TokenCheck;
   readonly ingest: TokenCheck;
-  /** By the digest of their token. */
+  /** The scope of each ingest token, by the token's digest. */
   readonly scopes: ReadonlyMap<string, IngestToken>;
 }
 
-/** For clients behind an API server's proxy, which takes the Authorization header away; a browser sends neither by itself. */
+/**
+ * Carries the token of clients behind an API server's proxy, which removes the Authorization
+ * header. A browser sends neither header by itself.
+ */
 const PROXIED_TOKEN_HEADER = 'x-meterfeed-token';
 
-/** Counts a token that was refused. */
+/** Counts a refused token. */
 export type RefusedTokens = (reason: 'unknown' | 'ended' | 'not-allowed-here' | 'too-many') => void;
 
 interface AccessOptions {
-  /** The tokens that are good now; the same object until they change. */
+  /** The tokens that are valid now; the same object until they change. */
   readonly tokens: () => Tokens;
-  /** Counts an unknown token of an address; false when there were too many of late. */
+  /**
+   * Counts an unknown token of an address. False when the address has sent too many in the last
+   * minute.
+   */
   readonly mayFail: (address: string) => boolean;
   readonly refused: RefusedTokens;
-  /** What a signed token is good for. */
+  /** Checks a signed portal token. */
   readonly checkSigned: (token: string) => Promise<SignedToken>;
 }
 
@@ -41,7 +52,7 @@ type Refusal = 'unknown' | 'ended' | 'not-allowed-here';
 
 interface Guard {
   readonly access: Access;
-  /** Undefined where tenants' own tokens are refused. */
+  /** How the route confines a portal token; undefined where portal tokens are refused. */
   readonly tenantScope: TenantScope | undefined;
   readonly tokens: Tokens;
   readonly checks: Checks;
@@ -50,8 +61,8 @@ interface Guard {
 }
 
 /**
- * Gives the middleware for each kind of access. It is the one place that decides what a request may see: everything, or what
- * is one tenant's (`scope.ts`).
+ * Returns the middleware for each kind of access. It alone decides what a request may read:
+ * everything, or the data of one tenant (`scope.ts`).
  */
 export function createAccess(
   options: AccessOptions,
@@ -69,20 +80,20 @@ export function createAccess(
     const refuse = (reason: Refusal): Problem => {
       const tooMany = reason === 'unknown' && !options.mayFail(request.ip ?? 'unknown');
       options.refused(tooMany ? 'too-many' : reason);
-      if (tooMany) return tryLater(429, 60, 'too many unknown tokens: wait, or send a good one');
+      if (tooMany) return tryLater(429, 60, 'too many unknown tokens: wait, or send a valid one');
       if (reason === 'ended') return ended();
       return reason === 'unknown' ? unauthorized() : wrongToken(access);
     };
     const guard = { access, tenantScope, tokens, checks: checksOf(tokens), refuse, checkSigned };
     const signed = admit(guard, request, response);
-    // Whoever has no signed token does not wait for one.
+    // Without a signed token there is nothing to wait for.
     if (signed !== undefined) return admitTenant(guard, signed, request, response, next);
     next();
     return undefined;
   };
 }
 
-/** Whether reading takes a token that a request has not brought. Whatever stands before the operator may bring it. */
+/** True when reading needs a token and the request has none. A proxy in front may add the token. */
 export function lacksToken({ apiTokens, portalKeys }: Tokens, request: Request): boolean {
   return (apiTokens.length > 0 || portalKeys.length > 0) && tokenOf(request) === undefined;
 }
@@ -91,19 +102,22 @@ function tokenOf(request: Request): string | undefined {
   return bearerToken(request.headers.authorization ?? request.get(PROXIED_TOKEN_HEADER));
 }
 
-/** The digest of the client's token, or its address when it needs none: the key of its rate limit. */
+/** The key of a client's rate limit: the digest of its token, or its address when it needs none. */
 export function clientKey(request: Request, response: Response): string {
   const digest: unknown = response.locals['client'];
   return typeof digest === 'string' ? digest : (request.ip ?? 'unknown');
 }
 
-/** What the client of an `ingest` route may push: the token it showed. */
+/** The metrics and tenants that the client of an `ingest` route may push, by its token. */
 export function ingestScope(response: Response): Pick<IngestToken, 'metrics' | 'tenants'> {
   const scope: unknown = response.locals['scope'];
   return typeof scope === 'object' && scope !== null ? scope : {};
 }
 
-/** Throws the {@link Problem} that keeps the client out. Gives a token that has to be looked at as a tenant's own. */
+/**
+ * Throws a {@link Problem} when the client may not use the route. Returns the token when it must
+ * still be checked as a portal token.
+ */
 function admit(
   { access, tokens, checks, refuse }: Guard,
   request: Request,
@@ -129,7 +143,10 @@ function admit(
   throw refuse('unknown');
 }
 
-/** Throws the {@link Problem} that keeps a tenant out; whoever comes through sees that tenant only. */
+/**
+ * Checks a portal token and confines the request to its tenant. Throws a {@link Problem} when the
+ * token is not valid for the route.
+ */
 async function admitTenant(
   { access, tenantScope, refuse, checkSigned }: Guard,
   token: string,
@@ -148,11 +165,11 @@ async function admitTenant(
   next();
 }
 
-/** The form of a JSON Web Token that is signed (RFC 7515, section 7.1). */
+/** The form of a signed JSON Web Token (RFC 7515, section 7.1). */
 const SIGNED = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 
 function ended(): Problem {
-  const message = 'token no longer good: it has expired or was revoked: ask for another one';
+  const message = 'token not valid: it has expired or was revoked: request a new one';
   return new Problem(401, message, { 'WWW-Authenticate': 'Bearer error="invalid_token"' });
 }
 
@@ -183,12 +200,15 @@ function cacheByIdentity<K, V>(make: (key: K) => V): (key: K) => V {
   };
 }
 
-/** The hex digest of a token: names a client in memory without keeping its credential. */
+/** The hex digest of a token. It identifies a client in memory without its credential. */
 function fingerprint(token: string): string {
   return hash('sha256', token, 'hex');
 }
 
-/** Tells whether a digest is that of one of the tokens. All are compared, each in constant time, see docs/explanation/security.md#d-8. */
+/**
+ * True for the digest of one of the tokens. It compares all of them, each in constant time, see
+ * docs/explanation/security.md#d-8.
+ */
 type TokenCheck = (digest: string) => boolean;
 
 function createTokenCheck(tokens: readonly Secret[]): TokenCheck {
@@ -201,7 +221,9 @@ function createTokenCheck(tokens: readonly Secret[]): TokenCheck {
   };
 }
 
-/** The token of an Authorization header; the word Bearer may be missing, as in the earlier release. */
+/**
+ * The token of an Authorization header. Clients of the earlier release leave out the word `Bearer`.
+ */
 function bearerToken(header: string | undefined): string | undefined {
   const token = header?.replace(/^Bearer +/i, '').trim();
   return token === '' ? undefined : token;

@@ -8,7 +8,9 @@ import type { Route, RouteContext } from './route.ts';
 import type { TenantScope } from './scope.ts';
 import type { Tokens } from './tokens.ts';
 
-/** The dashboard is served from here and talks to here; nothing else is ever loaded, see docs/explanation/security.md#d-19. */
+/**
+ * The dashboard loads files and data from this server only, see docs/explanation/security.md#d-19.
+ */
 const CONTENT_SECURITY_POLICY = {
   useDefaults: false,
   directives: {
@@ -23,7 +25,10 @@ const CONTENT_SECURITY_POLICY = {
   },
 };
 
-/** The express application: every route behind metrics, headers, token, then rate limit, then body. */
+/**
+ * The Express application. A request passes metrics, headers, token, rate limit and body, in that
+ * order.
+ */
 export function createApp(
   routes: readonly Route[],
   context: RouteContext,
@@ -34,7 +39,7 @@ export function createApp(
   app.disable('x-powered-by').disable('etag').set('query parser', 'simple');
   app.set('case sensitive routing', true);
   app.use(createRequestMetrics(context.metrics));
-  // TLS ends in front of the operator, where strict transport security belongs too.
+  // TLS ends in front of the operator; strict transport security belongs there too.
   app.use(
     helmet({ contentSecurityPolicy: CONTENT_SECURITY_POLICY, strictTransportSecurity: false }),
   );
@@ -56,10 +61,11 @@ export function createApp(
       ...route.handlers,
     );
   }
-  // Below /api nothing, not even that a path does not exist, is told without a token (docs/how-to/ingress-and-single-sign-on.md#access-to-the-api).
+  // Below /api even the answer to an unknown path needs a token
+  // (docs/how-to/ingress-and-single-sign-on.md#access-to-the-api).
   app.use('/api', ...limited('read'));
   for (const [path, methods] of methodsByPath(routes)) {
-    // As in the metrics of paths that there are not: one series a method, not one for each path as well.
+    // Without a route label: the metrics get one series a method, not one for each path.
     app.all(expressPath(path), refuseMethod(methods));
   }
   app.use(refusePath);
@@ -67,7 +73,7 @@ export function createApp(
   return app;
 }
 
-/** An application of the given routes, for everyone, not in the metrics. `others` answers everything else. */
+/** An application of open routes, without request metrics. `others` answers all other requests. */
 export function createPlainApp(
   routes: readonly Route[],
   context: Pick<RouteContext, 'logger' | 'clock'>,
@@ -108,7 +114,7 @@ function refuseMethod(methods: readonly string[]): RequestHandler {
   };
 }
 
-/** Answers that there is no such path. */
+/** Answers 404 for a path that does not exist. */
 export const refusePath: RequestHandler = () => {
   throw new Problem(404, 'no such path: see / for the list of paths');
 };
@@ -116,7 +122,10 @@ export const refusePath: RequestHandler = () => {
 /** From a cached answer to a long export. */
 const BUCKETS_SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60];
 
-/** Names the path template of a request for the metrics; a raw path would open a series per client whim. */
+/**
+ * Labels the metrics of a request with its path template. Raw paths would let a client create any
+ * number of series.
+ */
 function labelRoute(template: string): RequestHandler {
   return (_request, response, next) => {
     response.locals['route'] = template;

@@ -9,20 +9,22 @@ export const CSV_PARAMETERS = ['separator', 'decimal', 'bom'] as const;
 
 const SIGNS = { comma: ',', semicolon: ';', tab: '\t', point: '.' } as const;
 
-/** How the cells of a CSV file are written. */
+/** The format of the cells of a CSV file. */
 interface CsvForm {
   readonly separator: string;
   readonly decimal: string;
-  /** A byte order mark, by which spreadsheets know UTF-8. */
+  /** Whether the file begins with a byte order mark, which tells spreadsheets that it is UTF-8. */
   readonly bom: boolean;
 }
 
 /** RFC 4180 with decimal points. */
 export const PLAIN_CSV: CsvForm = { separator: ',', decimal: '.', bom: false };
 
-/** The file that an answer becomes, as its request asks for it. */
+/** The format and the name of a downloaded file, by the query of its request. */
 export interface CsvFile extends CsvForm {
-  /** `costs_acme_2026-10-01_2026-10-31_EUR.csv`: what it is, of whom, its first and last day (UTC), its currency. */
+  /**
+   * `costs_acme_2026-10-01_2026-10-31_EUR.csv`: kind, filters, first and last day (UTC), currency.
+   */
   readonly name: (kind: string, extension: 'csv' | 'ndjson', currency?: string) => string;
 }
 
@@ -30,7 +32,10 @@ export interface CsvFile extends CsvForm {
 const SUBJECTS = ['tenant', 'cluster', 'metric', 'sku', 'gpu_type', 'project', 'region'];
 const LONGEST_PART = 64;
 
-/** Throws 400 for a parameter of CSV where the answer is none, and for one sign that would be separator and decimal sign. */
+/**
+ * Reads the CSV parameters of a query. Throws 400 when the answer is not CSV, and when separator
+ * and decimal sign are the same.
+ */
 export function readCsvFile(query: Query, { from, to }: TimeRange, now: number): CsvFile {
   const given = CSV_PARAMETERS.find((name) => query.has(name));
   if (given !== undefined && query.get('format') !== 'csv') {
@@ -43,7 +48,7 @@ export function readCsvFile(query: Query, { from, to }: TimeRange, now: number):
       'the same sign as the separator: decimal: "comma": add separator=semicolon or separator=tab',
     );
   }
-  // A month that is under way has no days ahead.
+  // The file of the current month ends with today.
   const last = Math.max(from, Math.min(to, now) - 1);
   const day = (at: number): string => new Date(at).toISOString().slice(0, 10);
   const subjects = SUBJECTS.flatMap((name) => query.get(name) ?? []);
@@ -58,12 +63,12 @@ export function readCsvFile(query: Query, { from, to }: TimeRange, now: number):
   };
 }
 
-/** Ids come from clients, and a name is a path to some programs. */
+/** Replaces all characters that could have a meaning in a path: the ids come from clients. */
 function safePart(text: string): string {
   return text.replaceAll(/[^A-Za-z0-9._-]+/g, '-').slice(0, LONGEST_PART);
 }
 
-/** Sends a table as the file that was asked for. */
+/** Sends a table as a CSV file. */
 export async function sendCsv(
   response: Response,
   file: CsvFile,
@@ -71,7 +76,7 @@ export async function sendCsv(
     readonly kind: string;
     readonly currency?: string;
     readonly columns: readonly string[];
-    /** The columns of numbers, which have the decimal sign that was asked for. */
+    /** The columns of numbers, written with the requested decimal sign. */
     readonly figures: readonly string[];
     readonly rows: Iterable<readonly string[]> | AsyncIterable<readonly string[]>;
   },
@@ -88,15 +93,21 @@ export async function sendCsv(
   );
 }
 
-/** A spreadsheet would run a cell that begins so (CSV injection). */
+/** The beginning of a cell that a spreadsheet would run as a formula (CSV injection). */
 const FORMULA = /^[=+\-@\t\r]/;
-/** So would one that splits at another sign, as its locale does, and does not see that the cell is quoted. */
+/**
+ * A formula behind a separator inside a cell. A spreadsheet that splits at that sign and ignores
+ * the quotes would run it.
+ */
 const INNER_FORMULA = /([;\r\n]["\s]*)([=+\-@])/g;
 const INNER_FORMULA_BETWEEN_OTHERS = /([,;\t\r\n]["\s]*)([=+\-@])/g;
 const NEEDS_QUOTES = /[",\r\n]/;
 const NUMBER = /^-?\d+(\.\d+)?$/;
 
-/** One line of RFC 4180, its cells safe to open in a spreadsheet. Those of `isFigure` are numbers where they look so. */
+/**
+ * One line of RFC 4180 whose cells are safe to open in a spreadsheet. A cell of `isFigure` stays a
+ * number when it has the form of one.
+ */
 export function csvLine(
   cells: readonly string[],
   form = PLAIN_CSV,

@@ -120,7 +120,7 @@ test('an id that nobody has is not found, and says where ids are', async () => {
   const { status, json } = await server.call('GET', '/api/v1/events/svc1_none/explain', { token });
   expect(status).toBe(404);
   expect(json).toEqual({
-    error: 'no such event: ledger: "svc1_none": take an id out of /api/v1/events',
+    error: 'no such event: ledger: "svc1_none": use an id of /api/v1/events',
   });
 });
 

@@ -6,28 +6,31 @@ import type { Logger } from '../telemetry/logger.ts';
 import { type HttpLimits, probeLimits } from './limits.ts';
 import { createRefusedConnections, Listener } from './listener.ts';
 
-/** Where the server listens, with the ports that the system chose. */
+/** The bound addresses, with the ports that the system chose. */
 export interface ListenedAddresses {
   readonly main: AddressInfo;
   readonly probe?: AddressInfo;
 }
 
-/** What answers at the two addresses of a process. */
+/** The request handlers of the two addresses of a process. */
 export interface Answering {
   readonly main: RequestListener;
   readonly probe: RequestListener;
 }
 
-/** LISTEN_ADDR and PROBE_ADDR of a process, for as long as it runs; what answers there may change meanwhile. */
+/**
+ * Listens at LISTEN_ADDR and PROBE_ADDR for as long as the process runs. The handlers change when
+ * the process becomes leader, and when it stops being leader.
+ */
 export class HttpFront {
   readonly #logger: Logger;
   readonly #limits: HttpLimits;
-  /** Answers while nothing else does. */
+  /** The handlers before {@link serve} and after {@link leave}. */
   readonly #idle: Answering;
   readonly #main: Listener;
   readonly #probe: Listener;
   #answering: Answering;
-  /** Responses under way of what {@link serve} was called with last. */
+  /** Responses in progress of the handlers that the last {@link serve} got. */
   #open: ReadonlySet<ServerResponse> = new Set();
   #listened: Promise<ListenedAddresses> | undefined;
 
@@ -51,14 +54,14 @@ export class HttpFront {
     );
   }
 
-  /** Binds the addresses with the first call; rejects when it cannot. */
+  /** Binds the addresses with the first call; rejects when that fails. */
   listen(http: HttpSettings): Promise<ListenedAddresses> {
     this.#listened ??= this.#bind(http);
     return this.#listened;
   }
 
   async #bind(http: HttpSettings): Promise<ListenedAddresses> {
-    // First, so that nothing that reaches the main address can keep the kubelet from it.
+    // First, so that load on the main address cannot keep the kubelet out.
     const probe = http.probe === undefined ? undefined : await this.#probe.listen(http.probe);
     try {
       const main = await this.#main.listen(http);
@@ -74,7 +77,7 @@ export class HttpFront {
     }
   }
 
-  /** Answers with `next` from now on, until {@link leave}. */
+  /** Answers new requests with `next` until {@link leave}. */
   serve(next: Answering): void {
     const open = new Set<ServerResponse>();
     const counted =
@@ -90,8 +93,8 @@ export class HttpFront {
   }
 
   /**
-   * Ends what {@link serve} began: new requests get what answers while nothing else does. Resolves when requests under way
-   * are over, or were cut after a while.
+   * Ends {@link serve}: new requests get the idle handlers. Resolves when the requests in progress
+   * are done, or were cut after `stopGraceMs`.
    */
   async leave(): Promise<void> {
     const open = [...this.#open];
@@ -105,10 +108,10 @@ export class HttpFront {
     clearTimeout(cut);
   }
 
-  /** Accepts nothing new, lets requests under way finish for a while, then cuts what is left. */
+  /** Accepts no new requests, waits up to `stopGraceMs` for those in progress, then cuts them. */
   async close(): Promise<void> {
     await this.#main.close();
-    // Last, so that the kubelet finds the process alive while requests under way finish.
+    // Last, so that the kubelet finds the process alive while requests in progress finish.
     await this.#probe.close();
   }
 }

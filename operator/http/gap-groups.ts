@@ -3,34 +3,36 @@ import type { Gap } from './views.ts';
 import type { TimeRange } from '../model/window.ts';
 
 const HOUR_MS = 3_600_000;
-/** Stretches of one cause that lie no further apart are one happening. */
-const SAME_HAPPENING_MS = HOUR_MS;
-/** What is shown of a group; the rest is counted. */
+/** Gaps of one cause with at most this distance form one group. */
+const SAME_GROUP_MS = HOUR_MS;
+/**
+ * How many scopes and stretches of a group are listed; `scopeCount` and `lasted` cover all of them.
+ */
 const SHOWN_SCOPES = 50;
 const SHOWN_STRETCHES = 200;
 
 /** Gaps of one cause at about the same time. */
 export interface GapGroup extends TimeRange {
   readonly source: string;
-  /** Of the newest of them. */
+  /** The reason of the newest gap. */
   readonly reason: string;
-  /** How many different reasons of the same form there are. */
+  /** Number of different reasons. They differ only in quoted names and numbers. */
   readonly reasons: number;
-  /** Still growing: its cause has not ended. */
+  /** True while the gap still grows. */
   readonly open: boolean;
   readonly gaps: number;
-  /** What was not measured, the first of them, and how many there are. */
+  /** The first scopes that were not measured; `scopeCount` counts all of them. */
   readonly scopes: readonly string[];
   readonly scopeCount: number;
-  /** When something was not measured: the gaps laid over one another, the newest first. */
+  /** When something was not measured: overlapping gaps merged, newest first. */
   readonly stretches: readonly TimeRange[];
-  /** Milliseconds that those last together. */
+  /** Milliseconds of all stretches together. */
   readonly lasted: number;
 }
 
 /**
- * Gaps by cause, then by time; open ones first, then the newest. A gap is open while it reaches the
- * end of the last closed window.
+ * Groups gaps by cause and time: open groups first, then the newest. A gap is open when it reaches
+ * the end of the last closed window.
  */
 export function groupGaps(
   gaps: readonly Gap[],
@@ -39,22 +41,22 @@ export function groupGaps(
   const isOpen = ({ to }: Gap): boolean => lastWindowEnd === undefined || to >= lastWindowEnd;
   const causes = Map.groupBy(gaps, (gap) => `${isOpen(gap)} ${gap.source} ${formOf(gap.reason)}`);
   return [...causes.values()]
-    .flatMap(happenings)
+    .flatMap(splitByTime)
     .map((group) => describe(group, group.some(isOpen)))
     .toSorted((a, b) => Number(b.open) - Number(a.open) || b.to - a.to || b.from - a.from);
 }
 
-/** Reasons that differ only in what they name are of one cause. */
+/** The reason without its quoted names and numbers. Gaps with equal forms have one cause. */
 function formOf(reason: string): string {
   return reason.replaceAll(/"[^"]*"/g, '""').replaceAll(/\d+/g, '0');
 }
 
-function happenings(gaps: readonly Gap[]): readonly (readonly Gap[])[] {
+function splitByTime(gaps: readonly Gap[]): readonly (readonly Gap[])[] {
   const groups: Gap[][] = [];
   let end = Number.NEGATIVE_INFINITY;
   for (const gap of gaps.toSorted((a, b) => a.from - b.from)) {
     const last = groups.at(-1);
-    if (last === undefined || gap.from > end + SAME_HAPPENING_MS) groups.push([gap]);
+    if (last === undefined || gap.from > end + SAME_GROUP_MS) groups.push([gap]);
     else last.push(gap);
     end = Math.max(end, gap.to);
   }
@@ -80,7 +82,7 @@ function describe(gaps: readonly Gap[], open: boolean): GapGroup {
   };
 }
 
-/** Stretches laid over one another, newest first. */
+/** Merges overlapping stretches; newest first. */
 function union(gaps: readonly TimeRange[]): readonly TimeRange[] {
   const merged: TimeRange[] = [];
   for (const { from, to } of gaps.toSorted((a, b) => a.from - b.from)) {
@@ -92,8 +94,13 @@ function union(gaps: readonly TimeRange[]): readonly TimeRange[] {
 }
 
 /**
- * Whether a gap bears on a metric's scope in a tenant cluster: it is of the scope, or of the tenant
- * cluster. Usage that was not sampled bears on CPU and memory, anything else on all that its own API shows.
+ * Whether a gap affects a scope of metrics in these tenant clusters:
+ *
+ * 1. A gap of that scope affects it.
+ * 2. A gap of another scope affects it only when the gap is of `*` or of one of the tenant
+ *    clusters.
+ * 3. Such a gap of source `metrics` affects CPU and memory (`pods`) only.
+ * 4. Such a gap of source `prometheus` affects no scope; one of any other source affects all.
  */
 export function bearsOn(gap: Gap, scope: string, clusters: ReadonlySet<string>): boolean {
   if (gap.scope === scope) return true;
@@ -101,19 +108,19 @@ export function bearsOn(gap: Gap, scope: string, clusters: ReadonlySet<string>):
   return gap.source === 'metrics' ? scope === 'pods' : gap.source !== 'prometheus';
 }
 
-/** Scopes that are all tenants' alike. */
+/** Scopes that concern every tenant. */
 const COMMON_SCOPES = new Set(['*', 'tenant-api', 'prometheus', ...METER_SCOPES]);
 
 /**
- * A gap as a tenant with these tenant clusters may read of it; undefined where it does not concern them. Reasons are for
- * operators: they name hosts and whatever else was in the way.
+ * The gap as a tenant with these tenant clusters may read it; undefined when it does not concern
+ * them. The reason is replaced: it names hosts and is for operators.
  */
 export function forTenant(gap: Gap, clusters: ReadonlySet<string>): Gap | undefined {
   if (!clusters.has(gap.scope) && !COMMON_SCOPES.has(gap.scope)) return undefined;
-  return { ...gap, reason: 'the provider can say why' };
+  return { ...gap, reason: 'ask the provider for the reason' };
 }
 
-/** The part of a gap that lies in a range; undefined where there is none. */
+/** The part of a gap inside a range; undefined when there is none. */
 export function clip(gap: Gap, { from, to }: TimeRange): Gap | undefined {
   if (gap.from >= to || gap.to <= from) return undefined;
   return { ...gap, from: Math.max(gap.from, from), to: Math.min(gap.to, to) };

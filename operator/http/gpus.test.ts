@@ -145,7 +145,10 @@ test('in every window of any fleet what tenants and nobody have comes to what is
   );
 }, 120_000);
 
-/** A day and an hour: `acme` has a node of eight, of which one is missing and three are held; `globex` two of eight others. */
+/**
+ * A day and an hour: `acme` has a node of eight, of which one is missing and three are held;
+ * `globex` two of eight others.
+ */
 async function twoTenants(): Promise<TestServer> {
   const ledger = await used.open(await used.directory());
   const write = gpuWriter(ledger);

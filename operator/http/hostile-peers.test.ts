@@ -190,7 +190,8 @@ test('10,000 hostile requests are refused, and probes, pushes and reads answered
   agent.destroy();
   expect(new Set(honest)).toStrictEqual(new Set([200]));
   expect([...seen.values()].reduce((sum, count) => sum + count, 0)).toBe(10_000);
-  // 200 is for webhooks, whose signature the stand-in does not check; 429 for tokens guessed too often.
+  // 200 is for webhooks, whose signature the stand-in does not check; 429 for tokens guessed too
+  // often.
   for (const status of seen.keys()) expect([200, 400, 401, 404, 405, 429]).toContain(status);
   expect(seen.get(429)).toBeGreaterThan(1000);
   const refused = await server.metrics.getSingleMetricAsString(

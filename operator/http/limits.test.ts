@@ -7,7 +7,10 @@ import { API_TOKEN, INGEST_TOKEN, startTestServer } from './testing/test-server.
 
 const token = API_TOKEN;
 
-/** Opens a connection, sends the beginning of a request, and gives what came back until it was closed. */
+/**
+ * Opens a connection, sends the beginning of a request, and gives what came back until it was
+ * closed.
+ */
 async function untilClosed(port: number, start: string, feed?: (socket: Socket) => void) {
   const socket = connect(port, '127.0.0.1');
   const pieces: Buffer[] = [];

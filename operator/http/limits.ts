@@ -5,9 +5,11 @@ import { clientKey } from './access.ts';
 import { tryLater } from './problem.ts';
 import { tenantOf } from './scope.ts';
 
-/** What one client, and all clients together, may ask of the server, see docs/explanation/security.md#d-11. */
+/** Limits of one client, and of all clients together, see docs/explanation/security.md#d-11. */
 export interface HttpLimits {
-  /** Requests a second of one client, by token or else by address; undefined switches the limit off. */
+  /**
+   * Requests a second of one client, by token or else by address; undefined switches the limit off.
+   */
   readonly requestsPerSecond: number | undefined;
   /** From the first byte of a request to the end of its headers. */
   readonly headersTimeoutMs: number;
@@ -19,10 +21,10 @@ export interface HttpLimits {
   /** Without a byte moving in either direction. */
   readonly idleTimeoutMs: number;
   readonly maxConnections: number;
-  /** A client or proxy has a place for each connection; nobody alone takes all of them. */
+  /** Connections of one address, so that one client cannot take all of them. */
   readonly maxConnectionsPerAddress: number;
   readonly maxHeaderBytes: number;
-  /** For requests under way when the server is told to stop (the earlier release's grace). */
+  /** How long requests in progress may take when the server stops, as in the earlier release. */
   readonly stopGraceMs: number;
 }
 
@@ -39,7 +41,7 @@ export const DEFAULT_LIMITS: HttpLimits = {
   stopGraceMs: 10_000,
 };
 
-/** The limits of the port that only the kubelet asks: small requests, each on a connection of its own. */
+/** The limits of the probe port: the kubelet sends small requests, each on a new connection. */
 export function probeLimits(main: HttpLimits): HttpLimits {
   return {
     ...main,
@@ -52,7 +54,7 @@ export function probeLimits(main: HttpLimits): HttpLimits {
   };
 }
 
-/** At most so many requests a second of one client: 429 with Retry-After beyond. */
+/** Allows so many requests a second of one client; answers 429 with Retry-After beyond. */
 export function createRateLimit(requestsPerSecond: number): {
   readonly middleware: RequestHandler;
   close(): void;
@@ -74,32 +76,35 @@ export function createRateLimit(requestsPerSecond: number): {
   return { middleware, close: () => store.shutdown() };
 }
 
-/** Lets a bounded amount of work in at a time and refuses the rest with 503. */
+/** Limits the work in progress; refuses more with 503. */
 export class ConcurrencyLimit {
   readonly #capacity: number;
   readonly #reason: string;
   #used = 0;
 
-  /** `reason` is what a client reads that is refused. */
+  /** `reason` is part of the error that a refused client reads. */
   constructor(capacity: number, reason: string) {
     this.#capacity = capacity;
     this.#reason = reason;
   }
 
   /**
-   * Takes a share for as long as the client waits for its answer; throws 503 when there is no room. `freed` is told when the
-   * answer is through.
+   * Takes a share until the answer is sent; throws 503 when there is no room. Calls `freed` when
+   * the share is free again.
    */
   hold(share: number, response: Response, freed?: () => void): void {
     this.grow(response, freed)(share);
   }
 
-  /** As {@link hold}, for a share that grows: each call of what is returned takes more, or throws 503. */
+  /**
+   * As {@link reserve}, for a share that grows: each call of the returned function takes more, or
+   * throws 503.
+   */
   grow(response: Response, freed?: () => void): (more: number) => void {
-    let held = 0;
+    let reserved = 0;
     response.once('close', () => {
-      this.#used -= held;
-      if (held > 0) freed?.();
+      this.#used -= reserved;
+      if (reserved > 0) freed?.();
     });
     return (more) => {
       if (response.closed) return;
@@ -107,35 +112,40 @@ export class ConcurrencyLimit {
         throw busy(this.#reason);
       }
       this.#used += more;
-      held += more;
+      reserved += more;
     };
   }
 }
 
-/** Requests that read the ledger, at the same time: of operators, of all tenants, and of one tenant. */
+/**
+ * How many requests may read the ledger at a time: of operators, of all tenants, and of one tenant.
+ */
 const OPERATOR_SCANS = 4;
 const TENANT_SCANS = 12;
 const SCANS_OF_ONE_TENANT = 6;
 const BUSY_SCANS = 'too many exports and sums at once';
 
-/** Room for requests that read the ledger. Tenants have theirs apart: they cannot keep operators out, nor one the others. */
+/**
+ * Limits the requests that read the ledger. Tenants have a separate limit: they cannot keep
+ * operators out, and one tenant cannot keep the others out.
+ */
 export class Scans {
   readonly #operators = new ConcurrencyLimit(OPERATOR_SCANS, BUSY_SCANS);
   readonly #tenants = new ConcurrencyLimit(TENANT_SCANS, BUSY_SCANS);
   readonly #ofTenant = new Map<string, number>();
 
-  /** As {@link ConcurrencyLimit.hold}. */
+  /** As {@link ConcurrencyLimit.reserve}. */
   hold(share: number, response: Response): void {
     const tenant = tenantOf(response.req);
     if (tenant === undefined) return this.#operators.hold(share, response);
-    const held = this.#ofTenant.get(tenant) ?? 0;
-    if (held >= SCANS_OF_ONE_TENANT) throw busy(BUSY_SCANS);
+    const used = this.#ofTenant.get(tenant) ?? 0;
+    if (used >= SCANS_OF_ONE_TENANT) throw busy(BUSY_SCANS);
     this.#tenants.hold(share, response, () => {
       const left = (this.#ofTenant.get(tenant) ?? 1) - 1;
       if (left === 0) this.#ofTenant.delete(tenant);
       else this.#ofTenant.set(tenant, left);
     });
-    if (!response.closed) this.#ofTenant.set(tenant, held + 1);
+    if (!response.closed) this.#ofTenant.set(tenant, used + 1);
   }
 }
 
@@ -144,28 +154,31 @@ function busy(reason: string): Error {
 }
 
 const FAILURES_WINDOW_MS = 60_000;
-/** More than a wrong secret makes of a billing system's retries. */
+/**
+ * Failed signatures a minute. The retries of a billing system with a wrong secret stay below it.
+ */
 export const MOST_FAILED_SIGNATURES = 30;
-/** More than the clients behind one proxy make whose token was rotated away. */
+/** Unknown tokens a minute. Clients behind one proxy whose token was rotated stay below it. */
 export const MOST_FAILED_TOKENS = 120;
 const MOST_CLIENTS = 10_000;
 
 /**
- * Counts failed attempts by client. It never keeps anybody out who can prove himself: behind a proxy all
- * clients have one address, and nobody may lock out the billing system by failing in its name.
+ * Counts failed attempts by client. It never refuses a client with valid credentials: behind a
+ * proxy all clients have one address. An attacker must not lock out the billing system by failing
+ * in its name.
  */
 export class FailedAttempts {
   readonly #clock: Clock;
   readonly #most: number;
   readonly #clients = new Map<string, { readonly since: number; failures: number }>();
 
-  /** Allows at most so many a minute. */
+  /** Allows at most `most` failures a minute. */
   constructor(clock: Clock, most: number) {
     this.#clock = clock;
     this.#most = most;
   }
 
-  /** One more; false when the client has failed too often within the last minute. */
+  /** Counts a failure; false when the client has failed too often within the last minute. */
   allow(client: string): boolean {
     const now = this.#clock.monotonic();
     const last = this.#clients.get(client);

@@ -7,16 +7,16 @@ import { isRecord } from '../model/is-record.ts';
 import type { HttpLimits } from './limits.ts';
 import { refusePipelining } from './pipelining.ts';
 
-/** While stopping. */
+/** How often idle connections are closed while stopping. */
 const IDLE_SWEEP_MS = 20;
 /**
- * Node takes one connection from each listening socket between two turns of its event loop
- * (libuv, `uv__server_io`). Strangers who keep connecting would make everybody wait for as many turns as
- * they have connections in the queue; with more sockets of one port the turns take more.
+ * Listening sockets of one port. Node accepts one connection from each socket per tick of its event
+ * loop (libuv, `uv__server_io`). With one socket, a client with many queued connections would make
+ * everyone else wait as many ticks.
  */
 const SOCKETS = 32;
 
-/** Counts a connection that was closed without an answer, by the limit that it was over. */
+/** Counts a connection that was closed without an answer, by the limit that it exceeded. */
 export type RefusedConnections = (reason: 'address' | 'all' | 'pipelining') => void;
 
 export function createRefusedConnections(metrics: Registry): RefusedConnections {
@@ -29,11 +29,11 @@ export function createRefusedConnections(metrics: Registry): RefusedConnections 
   return (reason) => counter.inc({ reason });
 }
 
-/** One address that HTTP is served at, with bounds for the connections to it. */
+/** Serves HTTP at one address and limits the connections to it. */
 export class Listener {
-  /** The first is where an address is bound; the others share its port. */
+  /** The first server binds the address; the others share its port. */
   readonly #servers: readonly Server[];
-  /** The variable that names the address, for what is said when it cannot be bound. */
+  /** The variable with the address, for the error when binding fails. */
   readonly #variable: string;
   readonly #limits: HttpLimits;
   readonly #handle: RequestListener;
@@ -60,7 +60,8 @@ export class Listener {
     if (first === undefined) throw new Error('no socket to listen with');
     const place = host === '' ? {} : { host };
     try {
-      // Sockets that share a port do not notice each other: only one that does not finds it taken.
+      // Sockets that share a port do not see each other. Only an exclusive socket finds out that
+      // another program has the port.
       if (port !== 0) await closed((await bind(this.#createServer(), { ...place, port })).server);
       const main = await bindShared(first, { ...place, port });
       const shared = { ...place, port: main.address.port };
@@ -73,13 +74,13 @@ export class Listener {
     }
   }
 
-  /** Accepts nothing new, lets requests under way finish for a while, then cuts what is left. */
+  /** Accepts no new requests, waits up to `stopGraceMs` for those in progress, then cuts them. */
   async close(): Promise<void> {
     const servers = this.#servers.filter(({ listening }) => listening);
     if (servers.length === 0) return;
     const all = Promise.all(servers.map(closed));
     const { stopGraceMs } = this.#limits;
-    // A connection that has just finished its request is kept alive, and idle only from then on.
+    // A connection becomes idle when its request is done, so this repeats.
     const sweep = setInterval(() => {
       for (const server of servers) server.closeIdleConnections();
     }, IDLE_SWEEP_MS);
@@ -107,7 +108,7 @@ export class Listener {
     return server;
   }
 
-  /** Closes the connection when its address, or all together, have as many as they may have. */
+  /** Closes the connection when its address, or all addresses together, have reached the limit. */
   #bound(socket: Socket): void {
     const limits = this.#limits;
     const refused = this.#refused;
@@ -155,7 +156,7 @@ function closed(server: Server): Promise<void> {
   });
 }
 
-/** Lets other sockets have the port, too, where the system knows how. */
+/** Binds a port that other sockets may share; exclusively where the system cannot share ports. */
 async function bindShared(
   server: Server,
   options: ListenOptions,

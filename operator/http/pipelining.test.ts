@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { expect, test } from 'vitest';
-import { MOST_REQUESTS_EARLY } from './pipelining.ts';
+import { MOST_PIPELINED_REQUESTS } from './pipelining.ts';
 import { INGEST_TOKEN, startTestServer } from './testing/test-server.ts';
 
 const LINE_ENDS = ['\r\n', '\n'];
@@ -36,8 +36,8 @@ test.each(LINE_ENDS)('2,000 requests in one packet cost nobody his turn: %j', as
 test('a client that is a few requests ahead gets its answers', async () => {
   await using server = await startTestServer();
   const last = 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n';
-  const text = requests(MOST_REQUESTS_EARLY - 1, '\r\n') + last;
-  expect(await answersTo(server.port, text)).toBe(MOST_REQUESTS_EARLY);
+  const text = requests(MOST_PIPELINED_REQUESTS - 1, '\r\n') + last;
+  expect(await answersTo(server.port, text)).toBe(MOST_PIPELINED_REQUESTS);
 });
 
 test('a pushed event that quotes requests is an event', async () => {

@@ -1,6 +1,6 @@
 import type { Gap } from './views.ts';
 
-/** Milliseconds since the epoch as RFC 3339; undefined, which JSON leaves out, when not set. */
+/** Milliseconds since the epoch as RFC 3339. Undefined stays undefined, which JSON leaves out. */
 export function isoTime(ms: number): string;
 export function isoTime(ms: number | undefined): string | undefined;
 export function isoTime(ms: number | undefined): string | undefined {
@@ -16,7 +16,7 @@ export function goDuration(ms: number): string {
   return minutes > 0 ? `${minutes}m${seconds}s` : `${seconds}s`;
 }
 
-/** Plain JSON with the API's spelling of names, at every depth. */
+/** Plain JSON with the snake_case names of the API, at every depth. */
 export function snakeCaseKeys(value: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(value).map(([key, inner]) => [toSnakeCase(key), snakeCaseInside(inner)]),
@@ -29,7 +29,7 @@ function snakeCaseInside(value: unknown): unknown {
   return snakeCaseKeys({ ...value });
 }
 
-/** Leaves keys alone that are data, such as a GPU model. */
+/** Does not change keys that are data, such as a GPU model. */
 function toSnakeCase(key: string): string {
   if (!/^[a-z][A-Za-z0-9]*$/.test(key)) return key;
   return key.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
@@ -40,8 +40,8 @@ export function showGap({ source, scope, from, to, reason }: Gap) {
 }
 
 /**
- * An object as JSON text, its decimals written as the numbers they are, every digit: JSON.stringify
- * would round them. Those that are undefined are left out.
+ * An object as JSON text with exact decimals as numbers, which JSON.stringify would round.
+ * Undefined decimals are left out.
  */
 export function jsonWithDecimals(
   fields: object,
@@ -50,6 +50,6 @@ export function jsonWithDecimals(
   const numbers = Object.entries(decimals).flatMap(([name, value]) =>
     value === undefined ? [] : [`${JSON.stringify(name)}:${value}`],
   );
-  const rest = JSON.stringify(fields).slice(0, -1);
-  return `${rest}${rest === '{' ? '' : ','}${numbers.join(',')}}`;
+  const head = JSON.stringify(fields).slice(0, -1);
+  return `${head}${head === '{' ? '' : ','}${numbers.join(',')}}`;
 }

@@ -5,8 +5,8 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 /**
- * A refusal with its status. `message` is what the client reads under `error`:
- * `what: where: how to mend it`, never with a secret.
+ * An error with its HTTP status. The client reads `message` under `error`: `what: where: how to fix
+ * it`, never with a secret.
  */
 export class Problem extends Error {
   readonly status: number;
@@ -20,7 +20,7 @@ export class Problem extends Error {
   }
 }
 
-/** The client did something wrong and must change the request. */
+/** The client must change its request. */
 export function badRequest(message: string): Problem {
   return new Problem(400, message);
 }
@@ -31,12 +31,12 @@ export function tryLater(status: 429 | 503, seconds: number, message: string): P
 }
 
 /**
- * Turns whatever was thrown into `{"error": "what: where: how to fix it"}`. Logs only our own faults, once a minute
- * for each route.
+ * Answers any error as `{"error": "what: where: how to fix it"}`. Logs only the operator's own
+ * faults, once a minute for each route.
  */
 export function createErrorHandler(logger: Logger, clock: Clock): ErrorRequestHandler {
   const log = new CauseLog(logger, clock);
-  // Express tells error handlers from others by their four parameters.
+  // Express recognises an error handler by its four parameters.
   return (error: unknown, request, response, _next) => {
     const problem = toProblem(error);
     if (response.destroyed || response.headersSent) {

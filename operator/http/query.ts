@@ -4,14 +4,14 @@ import type { EventFilter } from '../billing/usage/usage-sums.ts';
 import type { TimeRange } from '../model/window.ts';
 import { isDirected } from './fleet/directed.ts';
 import { badRequest } from './problem.ts';
-import { heldTenant } from './scope.ts';
+import { tenantToFilter } from './scope.ts';
 
 /** The query parameters of a request, each known and given once. */
 export type Query = ReadonlyMap<string, string>;
 
 /**
- * Throws 400 for a parameter that is not known: a filter with a typing error would bill everybody. Where a client may see
- * one tenant only, `tenant` is that one, and 403 is thrown for another.
+ * Reads the query parameters. Throws 400 for an unknown one: a filter with a typing error would
+ * bill everybody. For a client of one tenant `tenant` is that tenant; another one throws 403.
  */
 export function readQuery(request: Request, known: readonly string[]): Query {
   const query = new Map<string, string>();
@@ -26,7 +26,9 @@ export function readQuery(request: Request, known: readonly string[]): Query {
     }
     if (value !== '') query.set(name, value);
   }
-  const tenant = known.includes('tenant') ? heldTenant(request, query.get('tenant')) : undefined;
+  const tenant = known.includes('tenant')
+    ? tenantToFilter(request, query.get('tenant'))
+    : undefined;
   if (tenant !== undefined) query.set('tenant', tenant);
   return query;
 }
@@ -39,8 +41,9 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const DATE_TIME = /^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})$/;
 
 /**
- * `from` and `to` as RFC 3339 or YYYY-MM-DD (UTC); by default the current UTC month, until the end of
- * the hour: no window starts later, for ingest takes windows that end at most five minutes ahead.
+ * `from` and `to` as RFC 3339 or YYYY-MM-DD (UTC). The default is the current UTC month up to the
+ * end of the hour in five minutes. No window starts later: ingest accepts windows that end at most
+ * five minutes ahead.
  */
 export function readTimeRange(query: Query, now: number): TimeRange {
   const month = new Date(now);
@@ -54,7 +57,10 @@ export function readTimeRange(query: Query, now: number): TimeRange {
 
 const DAY_MS = 86_400_000;
 
-/** `from` and `to` as whole UTC days; by default yesterday, or the one day that begins at `from`. */
+/**
+ * `from` and `to` as complete UTC days. The default is yesterday, or the one day that begins at
+ * `from`.
+ */
 export function readCompleteDays(query: Query, now: number): TimeRange {
   const from = readTime(query, 'from') ?? Math.floor(now / DAY_MS) * DAY_MS - DAY_MS;
   const to = readTime(query, 'to') ?? from + DAY_MS;
@@ -87,14 +93,14 @@ function readTime(query: Query, name: string): number | undefined {
   );
 }
 
-/** Date.parse turns the 31st of a short month into the next one. */
+/** False for days such as 31 November, which Date.parse reads as 1 December. */
 function isRealDay(text: string): boolean {
   const day = text.slice(0, 10);
   const at = Date.parse(day);
   return Number.isFinite(at) && new Date(at).toISOString().startsWith(day);
 }
 
-/** A parameter out of the path, decoded. */
+/** A path parameter, decoded. */
 export function pathParameter(request: Request, name: string): string {
   const value = request.params[name];
   return typeof value === 'string' ? value : '';
@@ -115,7 +121,7 @@ export function readCount(
   );
 }
 
-/** One of a few words; the first when it is not given. */
+/** One of `choices`; the first when the parameter is not given. */
 export function readChoice<T extends string>(
   query: Query,
   name: string,

@@ -285,7 +285,7 @@ describe('sums', () => {
       read: async (after, limit) => (limit > 1 ? failed : ledger.read(after, limit)),
     };
     await using server = await startTestServer({ ledger: behind, usageDirectory });
-    const note = `summed up to ${early.window_start}: sums are catching up with the ledger, ask again in a minute`;
+    const note = `summed up to ${early.window_start}: sums are catching up with the ledger, try again in a minute`;
     for (const path of ['usage', `months/${early.window_start.slice(0, 7)}`]) {
       expect((await get(server, `/api/v1/${path}`)).json).toMatchObject({ note, rows: [] });
     }

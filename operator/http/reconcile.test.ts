@@ -40,7 +40,9 @@ interface Answer {
   }[];
 }
 
-/** The whole way: a ledger, the delivery engine, Lago's stand-in, a webhook receiver and the API. */
+/**
+ * The whole way: a ledger, the delivery engine, Lago's stand-in, a webhook receiver and the API.
+ */
 let lago: FakeLago;
 let receiver: Receiver;
 let live: LiveDelivery;

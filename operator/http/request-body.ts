@@ -8,13 +8,16 @@ import { quote } from '../model/validate-event.ts';
 import type { ConcurrencyLimit } from './limits.ts';
 import { badRequest, Problem } from './problem.ts';
 
-/** Deeper values have no place in any body here, and make serialisers recurse, see docs/explanation/security.md#d-11. */
+/**
+ * No body of the API is nested deeper. Deep values make serialisers recurse, see
+ * docs/explanation/security.md#d-11.
+ */
 const MAX_DEPTH = 8;
 
-/** Thirty for each of as many events as one body may have; the worst of them are parsed within 0.15 s. */
+/** Values of one body: 30 for each of 5000 events. The worst such body parses within 0.15 s. */
 const MAX_VALUES = 150_000;
 
-/** Read of a body where none is taken; beyond that it is 413. */
+/** Bytes read of a body on a path that takes none; more is 413. */
 const MOST_REFUSED_BYTES = 1024;
 
 /** A quantity with more digits than a double may keep, or so small that a double may be zero. */
@@ -22,18 +25,20 @@ const LONG_QUANTITY = /"quantity"\s*:\s*-?(?:[\d.]{16}|[\d.]+[eE])/;
 
 /**
  * Middleware that reads an uncompressed JSON body into `request.body`, as bytes. 415 for anything
- * else, 413 when it is too large, 503 when bodies under way fill the memory set aside for them.
+ * else, 413 when it is too large, 503 when the bodies in progress fill the shared memory.
  */
 export function readBody(options: {
   readonly maxBytes: number;
-  /** Shared by many bodies, in bytes. */
+  /** The memory for all bodies in progress, in bytes. */
   readonly memory: ConcurrencyLimit;
   /**
-   * What a body under way takes of the memory: what it announces, so that whoever has begun can finish,
-   * or what has come of it, where a caller without a token may announce anything. `announced` when absent.
+   * The memory that a body in progress takes; `announced` by default.
+   *
+   * - `announced`: its Content-Length, so that every accepted body can finish.
+   * - `received`: its bytes so far, for callers without a token, who may announce anything.
    */
   readonly counted?: 'announced' | 'received';
-  /** A request without any body is let through, its `request.body` undefined. */
+  /** Accepts a request without a body; its `request.body` is undefined. */
   readonly optional?: boolean;
 }): RequestHandler {
   const { maxBytes, memory, counted = 'announced', optional = false } = options;
@@ -68,8 +73,9 @@ export function parseBody(body: unknown): unknown {
 }
 
 /**
- * The fields of a JSON object read by {@link readBody}; `example` is one, for the error. Throws 400 for a field that is not
- * in `known`: a request with `dry_run` or a misspelt field must not be carried out without it (docs/reference/openapi.yaml).
+ * The fields of a JSON object read by {@link readBody}; `example` is one, for the error. Throws 400
+ * for a field that is not in `known`. Otherwise a request with a misspelt `dry_run` would be
+ * carried out (docs/reference/openapi.yaml).
  */
 export function readFields<K extends string>(
   body: unknown,
@@ -89,7 +95,9 @@ export function refuseOthers(fields: object, known: readonly string[]): void {
   throw badRequest(`unknown field: ${quote(unknown)}: use ${known.join(', ')}`);
 }
 
-/** Middleware for a change without fields: 400 for any body, since none of its fields would count. */
+/**
+ * Middleware for a change without fields: 400 for any body, because its fields would be ignored.
+ */
 export const refuseBody: RequestHandler = async (request, _response, next) => {
   const { length } = await collect(request, MOST_REFUSED_BYTES);
   if (length > 0)
@@ -97,36 +105,39 @@ export const refuseBody: RequestHandler = async (request, _response, next) => {
   next();
 };
 
-/** Not the usual parser's way, which reads a refused body to its end before it says so. */
+/**
+ * Reads a body of at most `maxBytes`. It refuses a longer one at once; Express's parser would read
+ * it to its end first.
+ */
 function collect(
   request: Request,
   maxBytes: number,
   count?: (bytes: number) => void,
 ): Promise<Buffer> {
-  const pieces: Buffer[] = [];
+  const chunks: Buffer[] = [];
   let size = 0;
   let refused = false;
   return new Promise((resolve, reject) => {
-    const take = (piece: Buffer): void => {
-      size += piece.length;
+    const take = (chunk: Buffer): void => {
+      size += chunk.length;
       if (size > maxBytes) throw tooLarge(maxBytes);
-      count?.(piece.length);
-      pieces.push(piece);
+      count?.(chunk.length);
+      chunks.push(chunk);
     };
-    // What is refused is still taken to its end, and dropped, so that the client gets to read the answer.
-    request.on('data', (piece: Buffer) => {
+    // A refused body is still read and dropped, so that the client reads the answer.
+    request.on('data', (chunk: Buffer) => {
       if (refused) return;
       try {
-        take(piece);
+        take(chunk);
       } catch (error) {
         refused = true;
-        pieces.length = 0;
+        chunks.length = 0;
         reject(error instanceof Error ? error : new Error('not read', { cause: error }));
       }
     });
-    request.once('end', () => resolve(Buffer.concat(pieces)));
+    request.once('end', () => resolve(Buffer.concat(chunks)));
     request.once('close', () => {
-      if (!request.complete) reject(badRequest('aborted: body: send it whole'));
+      if (!request.complete) reject(badRequest('aborted: body: send all of it'));
     });
     request.once('error', reject);
   });

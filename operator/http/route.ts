@@ -15,11 +15,17 @@ export interface Route {
   /** As in OpenAPI: `/api/v1/tenants/{tenant}`. */
   readonly path: string;
   readonly access: Access;
-  /** How a tenant's own token is held to that tenant here; such tokens are refused where it is absent. */
+  /**
+   * How the route confines a portal token to its tenant. Without it the route refuses portal
+   * tokens.
+   */
   readonly tenantScope?: TenantScope;
   /**
-   * What a hub makes of it where no stream is named: the answer of all streams together. `refused`: only the operator of a
-   * cluster does it. By default a stream has to be named.
+   * How a hub answers a request that names no stream:
+   *
+   * - `all`: with the answer of all streams together.
+   * - `refused`: with 404, because only the operator of a cluster has the route.
+   * - absent: with 400, because the request must name a stream.
    */
   readonly hub?: 'all' | 'refused';
   /** For the index at `/`. */
@@ -27,7 +33,7 @@ export interface Route {
   readonly handlers: readonly RequestHandler[];
 }
 
-/** What the routes are built from. */
+/** The dependencies of the routes. */
 export interface RouteContext {
   readonly version: string;
   readonly views: Views;
@@ -36,8 +42,8 @@ export interface RouteContext {
   readonly logger: Logger;
   readonly metrics: Registry;
   readonly portal: Portal;
-  /** Undefined where sums are made by reading the ledger. */
+  /** Stored sums of usage; undefined where every sum is computed from the ledger. */
   readonly totals: () => UsageTotals | undefined;
-  /** True from the moment the server has been told to stop. */
+  /** True once the server is stopping. */
   readonly stopping: () => boolean;
 }

@@ -433,7 +433,7 @@ describe('destinations', () => {
       const refused = await post({});
       expect(refused.status).toBe(409);
       expect(refused.json).toStrictEqual({
-        error: `${reason}: destination "webhook": nothing was changed: send "force": true to do it all the same`,
+        error: `${reason}: destination "webhook": nothing was changed: send "force": true to do it anyway`,
       });
       expect(server.log.join()).not.toContain(path === 'cursor' ? 'moved' : 'replayed');
       expect((await post({ force: 'yes' })).status).toBe(400);

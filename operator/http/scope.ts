@@ -2,43 +2,54 @@ import type { Request } from 'express';
 import { Problem } from './problem.ts';
 
 /**
- * How an answer of a route is held to one tenant, for clients that may see no other (docs/how-to/portal.md#what-a-token-may-read).
- * A route without one is closed to them.
+ * How a route confines its answer to the tenant of a portal token
+ * (docs/how-to/portal.md#what-a-token-may-read). A route without a scope refuses such tokens.
  *
- * `filtered`: its parameter `tenant` is that tenant, whether it is given or not. `named`: its path names the tenant.
- * `shown`: it asks {@link isForeign} of what it is about to show. `same`: its answer is of no tenant.
+ * - `filtered`: the parameter `tenant` is always that tenant.
+ * - `named`: the path names the tenant.
+ * - `shown`: the handler checks with {@link isForeign} what it is about to show.
+ * - `same`: the answer has no data of any tenant.
  */
 export type TenantScope = 'filtered' | 'named' | 'shown' | 'same';
 
-/** The one tenant that a request may see; all others may see everything. */
+/** The tenant of each confined request. All other requests may read everything. */
 const tenants = new WeakMap<Request, string>();
 
-/** Holds a request to one tenant from here on; throws 403 where its path names another. Only access checks call it. */
+/**
+ * Confines a request to one tenant; throws 403 when its path names another. Only access checks call
+ * it.
+ */
 export function confine(request: Request, scope: TenantScope, tenant: string): void {
   if (scope === 'named' && request.params['tenant'] !== tenant) throw foreignTenant();
   tenants.set(request, tenant);
 }
 
-/** The one tenant that the answer may be about; undefined where it may be about everybody. */
+/** The tenant that a request is confined to; undefined when it may read everything. */
 export function tenantOf(request: Request): string | undefined {
   return tenants.get(request);
 }
 
-/** Whether what is a tenant's must not be shown: to be answered as if it did not exist. */
+/** Whether data of tenant `owner` must be answered as if it did not exist. */
 export function isForeign(request: Request, owner: string): boolean {
   const tenant = tenants.get(request);
   return tenant !== undefined && owner !== tenant;
 }
 
-/** The parameter `tenant` as the answer has to go by it, given what the client asked for. Throws 403 for another tenant. */
-export function heldTenant(request: Request, requested: string | undefined): string | undefined {
+/**
+ * The tenant to filter by: the one that the request is confined to, or else the requested one.
+ * Throws 403 when the request is confined to another tenant.
+ */
+export function tenantToFilter(
+  request: Request,
+  requested: string | undefined,
+): string | undefined {
   const tenant = tenants.get(request);
   if (tenant === undefined) return requested;
   if (requested !== undefined && requested !== tenant) throw foreignTenant();
   return tenant;
 }
 
-/** Says nothing of whether there is such a tenant. */
+/** Does not reveal whether such a tenant exists. */
 function foreignTenant(): Problem {
   return new Problem(
     403,

@@ -25,17 +25,25 @@ export interface HttpServerOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Registry;
-  /** The sums of usage that it answers from; without them, and while they are not open, every sum is made by reading the ledger. */
+  /**
+   * Stored sums of usage. Without them, and while they are not open, the server computes every sum
+   * from the ledger.
+   */
   readonly totals?: () => UsageTotals | undefined;
-  /** Of a hub: its streams, which may come and go; `ledger`, `totals` and `views` are those of all of them. */
+  /**
+   * The current streams of a hub. `ledger`, `totals` and `views` are those of all streams together.
+   */
   readonly streams?: () => readonly ServedStream[];
-  /** Where it answers, for a process whose addresses outlive this server; without it the server binds and closes them. */
+  /**
+   * The addresses of a process, which outlive this server. Without it the server binds and closes
+   * its own.
+   */
   readonly front?: HttpFront;
   /** Other limits than {@link DEFAULT_LIMITS}, for tests and benches. */
   readonly limits?: Partial<HttpLimits>;
 }
 
-/** A stream of a hub; the same object as long as it is there. */
+/** A stream of a hub; the same object for as long as the stream exists. */
 export interface ServedStream {
   /** CLUSTER_NAME. */
   readonly source: string;
@@ -44,7 +52,7 @@ export interface ServedStream {
   readonly totals: () => UsageTotals | undefined;
 }
 
-/** The HTTP API of the operator, docs/reference/openapi.yaml. */
+/** Creates the HTTP server of the operator (docs/reference/openapi.yaml). */
 export function createHttpServer(options: HttpServerOptions) {
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const { views, logger } = options;
@@ -82,7 +90,7 @@ export function createHttpServer(options: HttpServerOptions) {
   const { metrics } = options;
   const front = options.front ?? new HttpFront(metrics, logger, limits, answering);
 
-  /** Accepts nothing new, lets requests under way finish for a while, then cuts what is left. */
+  /** Accepts no new requests, waits up to `stopGraceMs` for those in progress, then cuts them. */
   const close = (): Promise<void> => {
     closing.abort();
     stopped ??= (async () => {
@@ -93,8 +101,8 @@ export function createHttpServer(options: HttpServerOptions) {
   };
   return {
     /**
-     * Answers at LISTEN_ADDR, and at PROBE_ADDR where there is one; rejects when they cannot be bound. Aborting the
-     * signal stops the server as `close` does.
+     * Answers at LISTEN_ADDR, and at PROBE_ADDR where there is one; rejects when they cannot be
+     * bound. Aborting the signal stops the server as `close` does.
      */
     listen: async (signal: AbortSignal): Promise<ListenedAddresses> => {
       const { http } = views.settings();
@@ -111,7 +119,10 @@ export function createHttpServer(options: HttpServerOptions) {
   };
 }
 
-/** Each stream has the routes of an operator, made when it is asked for the first time. What they count is counted for all. */
+/**
+ * Creates the routes of each stream with the first request to it. Their metrics are not exported:
+ * the application of the hub counts all requests.
+ */
 function dispatchTo(
   streams: () => readonly ServedStream[],
   context: RouteContext,
@@ -133,11 +144,14 @@ function dispatchTo(
   };
 }
 
-/** Logged at every start, because it is easily overlooked (docs/how-to/ingress-and-single-sign-on.md#access-to-the-api). */
+/**
+ * Warns of an open API at every start, because it is easily overlooked
+ * (docs/how-to/ingress-and-single-sign-on.md#access-to-the-api).
+ */
 function warnOfOpenApi(logger: Logger, { apiTokens, ingestTokens, portalKeys }: Tokens): void {
   if (apiTokens.length === 0 && portalKeys.length > 0) {
     logger.warn(
-      '[http] API_TOKEN is not set, and there is a portal: nobody but tenants can read, and no token of theirs can be made',
+      '[http] API_TOKEN is not set, and the portal is on: only tenants can read, and no portal token can be created',
     );
   } else if (apiTokens.length === 0) {
     logger.warn(

@@ -1,8 +1,8 @@
-/** Answers that many readers ask for and that one of them has made: dashboards ask the same every minute. */
+/** Caches answers that many readers request, such as dashboards that poll every minute. */
 export class SharedAnswers<T> {
   readonly #now: () => number;
   readonly #maxAnswers: number;
-  readonly #mayKeep: (answer: T) => boolean;
+  readonly #mayCache: (answer: T) => boolean;
   readonly #entries = new Map<
     string,
     { readonly answer: Promise<T>; readonly head: number; readonly madeAt: number }
@@ -11,19 +11,20 @@ export class SharedAnswers<T> {
   constructor(options: {
     /** Monotonic milliseconds. */
     readonly now: () => number;
-    /** Answers that are kept at a time, the newest. */
+    /** How many answers are cached, the newest ones. */
     readonly maxAnswers: number;
-    /** Whether an answer is small enough to be kept. */
+    /** Whether an answer is small enough to be cached. */
     readonly mayCache: (answer: T) => boolean;
   }) {
     this.#now = options.now;
     this.#maxAnswers = options.maxAnswers;
-    this.#mayKeep = options.mayCache;
+    this.#mayCache = options.mayCache;
   }
 
   /**
-   * The answer of a key, made now unless one that is fresh enough is there or under way. `head` is the sequence number
-   * of the newest event: an answer made at the same one is as good as a new one. Others may be `maxAgeMs` old.
+   * Returns the cached answer of a key, or makes one; calls while it is made share it. `head` is
+   * the sequence number of the newest event: an answer made at the same head stays valid. Any other
+   * is valid for `maxAgeMs`.
    */
   get(
     key: string,
@@ -44,7 +45,7 @@ export class SharedAnswers<T> {
     const forget = (): void => {
       if (entries.get(key) === entry) entries.delete(key);
     };
-    answer.then((made) => this.#mayKeep(made) || forget(), forget);
+    answer.then((made) => this.#mayCache(made) || forget(), forget);
     return answer;
   }
 }

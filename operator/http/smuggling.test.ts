@@ -16,7 +16,10 @@ const EVENT = JSON.stringify({
   window_end: '2026-11-21T09:01:00Z',
 });
 
-/** What a body hides: a request that would be carried out, with the right token, if it were ever made. */
+/**
+ * What a body hides: a request that would be carried out, with the right token, if it were ever
+ * made.
+ */
 const HIDDEN = request('POST /api/v1/events', EVENT, [
   `Authorization: Bearer ${INGEST_TOKEN}`,
   'Content-Type: application/json',
@@ -25,7 +28,10 @@ const HIDDEN = request('POST /api/v1/events', EVENT, [
 const LENGTH = `Content-Length: ${HIDDEN.length}`;
 const CHUNKED = 'Transfer-Encoding: chunked';
 const TOKEN = `Authorization: Bearer ${API_TOKEN}`;
-/** The last request of a connection, so that its end shows that every request before it was read to its end. */
+/**
+ * The last request of a connection, so that its end shows that every request before it was read to
+ * its end.
+ */
 const LAST = request('GET /healthz', '', ['Connection: close']);
 
 function request(start: string, body: string, headers: readonly string[]): string {

@@ -9,7 +9,10 @@ import type { ReadinessCheck } from './views.ts';
 
 const RETRY_AFTER_SECONDS = 5;
 
-/** What a process answers that does not lead: health and metrics; everything else is 503 with `Retry-After`. */
+/**
+ * The handlers of a process that is not the leader: health and metrics. Everything else is 503 with
+ * `Retry-After`.
+ */
 export function createStandbyAnswers({
   readiness,
   metrics,
@@ -23,7 +26,7 @@ export function createStandbyAnswers({
   const views = { readiness, leads: () => false };
   return {
     main: createPlainApp(healthRoutes({ views, metrics }), context, () => {
-      const what = 'this process stands by: another one leads, or is about to';
+      const what = 'this process is a standby: another one leads, or is about to';
       throw tryLater(503, RETRY_AFTER_SECONDS, `${what}: nothing was done: try again`);
     }),
     probe: createPlainApp(probeRoutes({ views }), context, refusePath),

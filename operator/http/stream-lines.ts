@@ -2,13 +2,13 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Response } from 'express';
 
-/** Lines are sent together in pieces of about this many characters. */
+/** Lines are sent together in chunks of about this many characters. */
 const CHUNK_CHARACTERS = 64 * 1024;
 
 /**
- * Sends lines as they come, no faster than the client takes them. When the source fails midway the
- * connection is cut, so that the client sees a broken answer and not a short one; when it fails at
- * once, nothing has been sent and the error can still be told.
+ * Sends lines as they come, no faster than the client reads them. When the source fails before the
+ * first line, it rejects, and the error can still be answered. A later failure cuts the connection,
+ * so that the client sees a broken answer and not a short one.
  */
 export async function streamLines(response: Response, lines: AsyncIterable<string>): Promise<void> {
   const chunks = inChunks(lines);
@@ -20,12 +20,12 @@ export async function streamLines(response: Response, lines: AsyncIterable<strin
   await pipeline(Readable.from(resume(first.value, chunks), { objectMode: false }), response);
 }
 
-async function* resume<T>(first: T, rest: AsyncIterable<T>): AsyncGenerator<T> {
+async function* resume<T>(first: T, following: AsyncIterable<T>): AsyncGenerator<T> {
   yield first;
-  yield* rest;
+  yield* following;
 }
 
-/** Aborted when the client goes away, so that nobody reads the ledger for it any longer. */
+/** A signal that aborts when the client disconnects, so that the ledger is not read in vain. */
 export function goneSignal(response: Response): AbortSignal {
   const controller = new AbortController();
   if (response.closed) controller.abort(new Error('client went away'));

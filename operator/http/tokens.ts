@@ -8,7 +8,7 @@ import { CauseLog } from '../telemetry/cause-log.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-/** The tokens that are good at a time, and the keys of those that are signed. */
+/** The valid tokens, and the keys that sign portal tokens. */
 export interface Tokens {
   readonly apiTokens: readonly Secret[];
   readonly ingestTokens: readonly IngestToken[];
@@ -17,11 +17,16 @@ export interface Tokens {
 }
 
 const POLL_MS = 10_000;
-/** How long a token is still good that is no longer in its file: senders get the new one meanwhile. */
+/**
+ * How long a token stays valid after it left its file, so that senders can switch to the new one.
+ */
 const OVERLAP_MS = 5 * 60_000;
 const MOST_BYTES = 64 * 1024;
 
-/** The tokens and keys of the environment, and those of API_TOKEN_FILE, INGEST_TOKEN_FILE and PORTAL_KEYS_FILE as the files change. */
+/**
+ * The tokens and keys of the environment, and those of API_TOKEN_FILE, INGEST_TOKEN_FILE and
+ * PORTAL_KEYS_FILE. It follows changes of the files.
+ */
 export class TokenSource {
   readonly #settings: () => HttpSettings;
   readonly #clock: Clock;
@@ -45,7 +50,8 @@ export class TokenSource {
       overlapMs,
       clock,
     });
-    // Whoever takes a key away wants its tokens to end; while they are to be good it stands behind the new one.
+    // No overlap: removing a key ends its tokens. To keep them valid, leave the key behind the new
+    // one.
     this.#portal = new TokenFile({
       parser: signingKeys(),
       secretOf: (key) => key,
@@ -65,12 +71,18 @@ export class TokenSource {
     return this.#current.tokens;
   }
 
-  /** Reads the files; rejects when one cannot be read: without its tokens reading might be open. */
+  /**
+   * Reads the files; rejects when one cannot be read, because reading could be open without its
+   * tokens.
+   */
   async open(): Promise<void> {
     for (const problem of await this.poll()) throw new Error(problem);
   }
 
-  /** Reads the files again every ten seconds until the signal aborts. A broken one changes nothing, and is logged. */
+  /**
+   * Reads the files again every ten seconds until the signal aborts. A file with a problem changes
+   * nothing and is logged.
+   */
   async follow(signal: AbortSignal): Promise<void> {
     const clock = this.#clock;
     const logger = this.#logger;
@@ -89,7 +101,7 @@ export class TokenSource {
     }
   }
 
-  /** Reads the files once, and gives what is wrong with them. */
+  /** Reads the files once; returns their problems, one line each. */
   async poll(): Promise<readonly string[]> {
     const { apiTokenFile, ingestTokenFile, portalKeysFile } = this.#settings();
     const problems = new Set<string | undefined>();
@@ -123,17 +135,17 @@ export class TokenSource {
 interface TokenFileOptions<T> {
   readonly parser: Parser<readonly T[]>;
   readonly secretOf: (token: T) => Secret;
-  /** How long one is still good that is gone from the file. */
+  /** How long a token stays valid after it left the file. */
   readonly overlapMs: number;
   readonly clock: Clock;
 }
 
-/** The tokens of one file, each with when it was first missed there (monotonic). */
+/** The tokens of one file, each with when it first was missing there (monotonic milliseconds). */
 class TokenFile<T> {
   readonly #options: TokenFileOptions<T>;
   #text = '';
   #known = new Map<string, { readonly token: T; missedAt?: number }>();
-  /** Changes with the tokens. */
+  /** Increases with each change of the tokens. */
   version = 0;
 
   constructor(options: TokenFileOptions<T>) {
@@ -144,7 +156,10 @@ class TokenFile<T> {
     return [...this.#known.values()].map(({ token }) => token);
   }
 
-  /** Gives what is wrong with the file, without a token in it; nothing changes then but what is over. */
+  /**
+   * Reads the file; returns its problem, without any token. After a problem only tokens that have
+   * expired change.
+   */
   async read(variable: string, path: string): Promise<string | undefined> {
     this.#forgetMissed();
     const text = await readText(path);
@@ -184,7 +199,7 @@ class TokenFile<T> {
   }
 }
 
-/** Several lines stand for the items of a list. */
+/** Parses one item a line instead of a comma list. */
 function oneALine<T>(parser: Parser<T>): Parser<T> {
   return {
     ...parser,

@@ -30,42 +30,53 @@ export type { WantsForce } from '../delivery/operations/outcomes.ts';
 export type { SetAsideEvent as DeadLetter } from '../delivery/records/delivery-records.ts';
 export type { Gap };
 
-/** What the API reads of the rest of the operator. Every call answers from memory, at once. */
+/** The state of the operator as the API reads it. Calls without a promise answer from memory. */
 export interface Views {
   settings(): Settings;
   catalog(): Catalog;
-  /** False until every PriceBook has been looked at: what has no price is not known before. */
+  /** False until every PriceBook has been read; until then missing prices are unknown. */
   pricesKnown(): boolean;
   readonly discovery: DiscoveryView;
   readonly metering: MeteringView;
   readonly destinations: DestinationsView;
   billingState(tenant: string): TenantBillingState;
-  /** This one and those after it: of the operator of a cluster, which a hub is not (docs/how-to/fleet.md#the-api-of-a-hub). */
+  /**
+   * Held usage. A hub has none, and no `explanations`, `enforcement`, `budgets` and `credits`
+   * either (docs/how-to/fleet.md#the-api-of-a-hub).
+   */
   readonly held?: HeldView;
-  /** What events were made of. */
+  /** How collected events were measured. */
   readonly explanations?: {
     find(event: UsageEvent): Promise<
       | { readonly kind: 'found'; readonly explanation: Explanation }
-      /** Measured by a query: as it is asked today; absent where the tenant cluster is no longer known. */
+      /**
+       * Measured by a query. `promql` is the query by today's settings; absent when the tenant
+       * cluster is unknown now.
+       */
       | { readonly kind: 'asked'; readonly promql?: string }
       | { readonly kind: 'gone'; readonly reason: string }
     >;
   };
   readonly enforcement?: EnforcementView;
-  /** Undefined of a tenant that has none, and of one whose account is not made yet. */
+  /**
+   * The budget of a tenant; undefined when it has none, or while its account is not computed yet.
+   */
   readonly budgets?: Pick<BudgetController, 'of'>;
   readonly credits?: {
     add(request: CreditRequest): Promise<CreditOutcome>;
-    /** In no particular order; throws where the ledger cannot be read. */
+    /** In no particular order; throws when the ledger cannot be read. */
     list(tenant: string): AsyncIterable<Credit>;
-    /** What is used since the first credit, in the units of a budget; undefined while that is not known. */
+    /** Usage since the first credit, in the units of a budget; undefined while it is unknown. */
     used(tenant: string, counts: BudgetCounts): bigint | undefined;
-    /** What the tenant's prepaid budget counts; undefined where it has none, or that is not known. */
+    /**
+     * What the tenant's prepaid budget counts; undefined when it has none, or while that is
+     * unknown.
+     */
     counts(tenant: string): BudgetCounts | undefined;
   };
-  /** The streams of the fleet; of an operator by itself, its own. */
+  /** The streams of the fleet; an operator without a hub has one. */
   fleet(): readonly FleetStreamView[];
-  /** What must hold before `/readyz` says ok, in the order it is shown. */
+  /** The checks of `/readyz`, in the order in which it lists them. */
   readiness(): readonly ReadinessCheck[];
   /** Whether this process leads now; absent where no other process could. */
   readonly leads?: () => boolean;
@@ -76,46 +87,46 @@ export interface FleetStreamView {
   /** CLUSTER_NAME. */
   readonly cluster: string;
   readonly region: string;
-  /** Why it is not read, or not fed, if that is so. */
+  /** Why the hub does not read or feed the stream; absent when it does. */
   readonly problem?: string;
-  /** That were ever appended. */
+  /** Events that were ever appended. */
   readonly events: number;
   readonly lastWindowEnd?: number;
-  /** Of the destination that is furthest behind. */
+  /** Events that the destination furthest behind still has to deliver. */
   readonly lagEvents: number;
   readonly lagSeconds: number;
-  /** What its meter tells; absent while it has told nothing. */
+  /** The last report of its meter; absent before the first. */
   readonly report?: {
     readonly version: string;
     readonly role: Role;
     readonly ready: boolean;
     readonly waitsFor: readonly string[];
-    /** How long ago it told anything new. */
+    /** Milliseconds since the last new report. */
     readonly reportedMsAgo: number;
     readonly windowMs: number;
     readonly tenants: number;
     readonly tenantClusters: number;
     readonly gaps: number;
-    /** How many. */
+    /** Number of tenant APIs that cannot be read. */
     readonly failedTenantApis: number;
     readonly unattributed: number;
   };
 }
 
-/** The way of pushed usage into the ledger, and what is held on it. */
+/** Accepts pushed usage into the ledger, and holds usage of unknown tenants. */
 export type HeldView = Omit<HeldUsage, 'load' | 'releaseKnown'>;
 
 export interface ReadinessCheck {
   readonly name: string;
   readonly ok: boolean;
-  /** Why not, or more about it. */
+  /** Why the check failed, or more about it. */
   readonly detail?: string;
 }
 
 export interface DiscoveryView {
-  /** False until one discovery round has succeeded: who is metered here is not known before. */
+  /** False until one discovery pass has succeeded; until then the tenants are unknown. */
   readonly known: () => boolean;
-  /** When it was last looked which tenant clusters there are, milliseconds since the epoch; undefined before. */
+  /** When the last discovery pass ran, milliseconds since the epoch; undefined before the first. */
   readonly lookedAt: () => number | undefined;
   tenants(): readonly Tenant[];
   clusters(): readonly TenantCluster[];
@@ -124,29 +135,34 @@ export interface DiscoveryView {
 }
 
 export interface MeteringView {
-  /** Tenant clusters whose own API could not be read, see docs/how-to/private-nodes.md. */
+  /** Tenant clusters whose API could not be read, see docs/how-to/private-nodes.md. */
   failedTenantApis(): readonly FailedTenantApi[];
-  /** Ids of tenant clusters that nobody gave a kubeconfig for, and that are not known to need one. */
+  /** Ids of tenant clusters without a kubeconfig that are not known to need one. */
   withoutKubeconfig(): readonly string[];
-  /** Why the metrics API cannot be read, if that is so: CPU and memory usage are gaps meanwhile. */
+  /**
+   * Why the metrics API cannot be read; undefined when it can. CPU and memory are gaps meanwhile.
+   */
   metricsFailure(): { readonly reason: string; readonly since: number } | undefined;
-  /** Objects of the last window that nobody can be billed for. */
+  /** Objects of the last window that cannot be billed to any tenant. */
   unattributed(): Unattributed;
   /** Stretches that could not be measured and are not filled yet. */
   gaps(): readonly Gap[];
-  /** Such stretches of before RETENTION, of the last 62 days at least. */
+  /** Gaps older than RETENTION; at least those of the last 62 days. */
   pastGaps(): readonly Gap[];
-  /** Reports of the windows closed last, newest first, as plain JSON; each is read when it is asked for. */
+  /**
+   * Reports of the last closed windows, newest first, as plain JSON. Each report is read when the
+   * iterator reaches it.
+   */
   windows(): IteratorObject<WindowReportView, undefined>;
 }
 
-/** Objects that cannot be told whose they are, see docs/reference/troubleshooting.md#unattributed-usage. */
+/** Objects whose tenant is unknown, see docs/reference/troubleshooting.md#unattributed-usage. */
 export interface Unattributed {
   readonly total: number;
-  /** The first ten with their reasons, those that hold most GPU time first. */
+  /** The first ten with their reasons, those with most GPU time first. */
   readonly items: readonly string[];
   readonly gpuSeconds: number;
-  /** How many of them held GPUs. */
+  /** Number of these objects that had GPUs. */
   readonly gpuObjects: number;
 }
 
@@ -156,11 +172,11 @@ export interface WindowReportView {
   readonly end: number;
   readonly events: number;
   readonly gaps: readonly Gap[];
-  /** Whatever else the report says, as plain JSON with camelCase names. */
+  /** The other fields of the report, as plain JSON with camelCase names. */
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-/** Billing states, and what follows from them. */
+/** Billing states and their enforcement. */
 export type EnforcementView = Omit<
   Enforcement,
   'load' | 'run' | 'applyBudgets' | 'limitedByBudgets'
@@ -169,31 +185,39 @@ export type EnforcementView = Omit<
 /** The delivery engine as operators see it. */
 export interface DestinationsView {
   list(): readonly DestinationStatusView[];
-  /** What `kubectl get` shows of it under STATUS: `OK`, or the worst condition that holds (docs/reference/troubleshooting.md#conditions). */
+  /**
+   * The text under STATUS in `kubectl get`: `OK`, or the worst condition that is true
+   * (docs/reference/troubleshooting.md#conditions).
+   */
   summaryOf(destination: DestinationStatusView): string;
-  /** A page of the dead letters after a sequence number; undefined when there is no such destination. */
+  /**
+   * A page of the dead letters after a sequence number; undefined when there is no such
+   * destination.
+   */
   deadLetters(name: string, after: number, limit: number): Promise<DeadLetterPage | undefined>;
   /**
-   * Sends dead letters once more, those of closed periods and those that may be billed twice by force only; all of them when
-   * no ids are given.
+   * Sends dead letters again; all of them when `ids` is undefined. Events of closed periods, and
+   * events that may be billed twice, need `force`.
    */
   replay(name: string, ids: readonly string[] | undefined, force: boolean): Promise<ReplayOutcome>;
-  /** Gives dead letters up for good; all of them when no ids are given. */
+  /** Discards dead letters for good; all of them when `ids` is undefined. */
   discard(name: string, ids: readonly string[] | undefined): Promise<DiscardOutcome>;
   /**
-   * Puts the cursor at a position, back over usage of closed periods by force only; warnings name horizons
-   * beyond which the destination may bill twice.
+   * Moves the cursor to a position. Moving back over usage of closed periods needs `force`.
+   * Warnings name horizons beyond which the destination may bill twice.
    */
   moveCursor(name: string, sequence: number, force: boolean): Promise<MoveOutcome>;
-  /** Compares the ledger's sums of whole UTC days with what the destination has recorded. */
+  /**
+   * Compares the ledger's sums of complete UTC days with those that the destination has recorded.
+   */
   reconcile(name: string, query: ReconcileQuery, signal: AbortSignal): Promise<ReconcileOutcome>;
-  /** Holds price books against the prices that a destination has; nothing is changed there. */
+  /** Compares price books with the prices of a destination; changes nothing there. */
   comparePrices(
     name: string,
     question: PriceQuestion,
     signal: AbortSignal,
   ): Promise<PriceComparison | UnknownDestination | UnusableDestination>;
-  /** What would become of a correction of an event there; undefined when there is no such destination. */
+  /** The predicted outcome of a correction of an event; undefined for an unknown destination. */
   predictCorrection(name: string, stored: StoredEvent): Promise<CorrectionPrediction | undefined>;
 }
 
@@ -201,7 +225,7 @@ export type ReconcileOutcome =
   | { readonly kind: 'reconciled'; readonly rows: readonly ReconcileRow[] }
   | OperationFailure;
 
-/** Where delivery to one destination stands, with what is compared there. */
+/** The delivery state of one destination, with the results of its comparisons. */
 export type DestinationStatusView = Omit<DestinationStatus, 'delivering' | 'eventsPerSecond'> &
   Noticed;
 

@@ -6,14 +6,14 @@ export interface Option {
   /** May be given several times. */
   readonly multiple?: true;
   readonly short?: string;
-  /** What stands for its value in the help; absent for switches. */
+  /** The placeholder of its value in the help; absent for switches. */
   readonly value?: string;
   readonly meaning: string;
-  /** What a shell may complete it with. */
+  /** The values that a shell offers. */
   readonly complete?: Completion;
 }
 
-/** A list of the operator's that has the values: an array of objects with a field. */
+/** A list in the operator's API with the values: an array of objects with a field. */
 export interface Completion {
   readonly path: string;
   readonly list: string;
@@ -35,7 +35,7 @@ export interface Command {
   readonly name: string;
   readonly summary: string;
   readonly options: Readonly<Record<string, Option>>;
-  /** Its arguments as the help writes them, such as `[TENANT]`; as many may be given. */
+  /** Its arguments as the help writes them, such as `[TENANT]`; at most so many may be given. */
   readonly positionals: readonly { readonly name: string; readonly complete?: Completion }[];
   run(given: Given): Promise<Answer | Failure>;
 }
@@ -48,7 +48,7 @@ export const DESTINATIONS: Completion = {
 };
 export const METRICS: Completion = { path: '/api/v1/catalog', list: 'metrics', field: 'code' };
 
-/** Options of everything that has a range. */
+/** Options of commands with a time range. */
 export const RANGE: Readonly<Record<string, Option>> = {
   from: {
     type: 'string',
@@ -76,7 +76,7 @@ export const METRIC: Option = {
   complete: METRICS,
 };
 
-/** Options of everything that is summed, but for the tenant. */
+/** The filters of sums, without the tenant. */
 export const FILTERS: Readonly<Record<string, Option>> = {
   metric: METRIC,
   sku: { type: 'string', value: 'SKU', meaning: 'only of this SKU' },
@@ -85,7 +85,7 @@ export const FILTERS: Readonly<Record<string, Option>> = {
   cluster: { type: 'string', value: 'CLUSTER', meaning: 'only of this tenant cluster' },
 };
 
-/** The parameters that {@link FILTERS} stand for. */
+/** The API's parameters for {@link FILTERS}. */
 export function filtersOf({ option }: Given): Readonly<Record<string, string | undefined>> {
   return Object.fromEntries(Object.keys(FILTERS).map((name) => [name, option(name)]));
 }

@@ -58,8 +58,8 @@ function notesOf(value: unknown): readonly string[] {
   );
   const plans = list(value, 'plans_without_prices').map(String).join(', ');
   return [
-    ...(sums.length === 0 ? [] : [`All of it: ${sums.join(' + ')}`]),
-    ...(plans === '' ? [] : [`No PriceBook has prices of: ${plans}`]),
+    ...(sums.length === 0 ? [] : [`Total: ${sums.join(' + ')}`]),
+    ...(plans === '' ? [] : [`No PriceBook has prices for: ${plans}`]),
     ...list(value, 'warnings').map(String),
     text(value, 'note'),
   ].filter((note) => note !== '');

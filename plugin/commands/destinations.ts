@@ -2,7 +2,7 @@ import { list, number, text } from '../fields.ts';
 import { duration } from '../output/words.ts';
 import type { Command } from './command.ts';
 
-/** The state of each billing system as `kubectl get` has it, and how far it is behind. */
+/** The state of each destination as `kubectl get` shows it, and its lag. */
 export const destinations: Command = {
   name: 'destinations',
   summary: 'what is wrong with each destination, and how far it is behind',

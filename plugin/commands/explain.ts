@@ -4,7 +4,7 @@ import type { Answer } from '../output/print.ts';
 import { duration, rounded, time } from '../output/words.ts';
 import { type Command, type Given, METRIC, TENANT } from './command.ts';
 
-/** What stands behind one number. */
+/** Explains one event, or lists events to choose one from. */
 export const explain: Command = {
   name: 'explain',
   summary: 'what stands behind a number, or the events to choose one from',
@@ -40,7 +40,7 @@ async function show({ api }: Given, id: string): Promise<Answer | Failure> {
       `${text(event, 'metric')}  ${text(event, 'quantity')} ${text(event, 'unit')}`,
       `${time(text(event, 'window_start'))} to ${time(text(event, 'window_end'))}, from ${text(value, 'source')}`,
       text(rule, 'text'),
-      ...(query === '' ? [] : [`Asked: ${query}`]),
+      ...(query === '' ? [] : [`Query: ${query}`]),
     ].filter((fact) => fact !== ''),
     table: {
       columns: [
@@ -110,7 +110,10 @@ async function windowOf({ api, option }: Given): Promise<Range | Failure> {
   const at = option('at');
   const moment = at === undefined ? undefined : Date.parse(at);
   if (moment !== undefined && Number.isNaN(moment)) {
-    return { kind: 'failed', message: `no time: --at: "${at}": write it as 2026-11-21T09:00:00Z` };
+    return {
+      kind: 'failed',
+      message: `not a time: --at: "${at}": write it as 2026-11-21T09:00:00Z`,
+    };
   }
   const answer = await api.get('/api/v1/windows', { limit: moment === undefined ? '1' : '1000' });
   if (answer.kind === 'failed') return answer;
@@ -123,8 +126,8 @@ async function windowOf({ api, option }: Given): Promise<Range | Failure> {
   if (found !== undefined) {
     return { kind: 'range', from: text(found, 'window_start'), to: text(found, 'window_end') };
   }
-  if (moment === undefined) return { kind: 'failed', message: 'no window was closed yet' };
-  // An older one: the minute is as good a range as any.
+  if (moment === undefined) return { kind: 'failed', message: 'no window has closed yet' };
+  // No report of the window is stored any more, so it lists the events of that minute.
   const minute = Math.floor(moment / 60_000) * 60_000;
   const [from = '', to = ''] = [minute, minute + 60_000].map((each) =>
     new Date(each).toISOString(),

@@ -4,7 +4,7 @@ import type { Answer } from '../output/print.ts';
 import { time } from '../output/words.ts';
 import { type Command, DESTINATIONS, type Given } from './command.ts';
 
-/** Dead letters of a destination: shown, or sent once more. */
+/** Shows the dead letters of a destination, or sends them again. */
 export const replay: Command = {
   name: 'replay',
   summary: 'dead letters of a destination; --all or --id sends them again',
@@ -19,7 +19,7 @@ export const replay: Command = {
     },
     force: {
       type: 'boolean',
-      meaning: 'send all the same what the answer says needs force',
+      meaning: 'also send what needs force, as the error says',
     },
   },
   run: async (given) => {
@@ -32,7 +32,7 @@ export const replay: Command = {
     }
     if (all || ids.length > 0) return send(given, path, ids);
     if (given.isSet('force')) {
-      return { kind: 'failed', message: '--force sends nothing alone: say which: --all or --id' };
+      return { kind: 'failed', message: '--force alone sends nothing: add --all or --id' };
     }
     return show(given, path, name);
   },
@@ -90,14 +90,15 @@ async function show({ api }: Given, path: string, name: string): Promise<Answer 
     },
     notes: [
       ...(isMore ? ['These are the oldest 100.'] : []),
-      ...(letters.length === 0
-        ? []
-        : [`Send them once more: kubectl meterfeed replay ${name} --all`]),
+      ...(letters.length === 0 ? [] : [`Send them again: kubectl meterfeed replay ${name} --all`]),
     ],
   };
 }
 
-/** It may be billed already where an attempt had no answer. */
+/**
+ * The reason of a dead letter. It names an attempt without an answer, after which the event may be
+ * billed already.
+ */
 function reasonOf(letter: unknown): string {
   const since = text(letter, 'unanswered_since');
   return since === ''

@@ -5,7 +5,7 @@ import type { Column, Table } from '../output/table.ts';
 import { time } from '../output/words.ts';
 import { type Command, type Given, TENANTS } from './command.ts';
 
-/** Who is billed, and one of them with its tenant clusters. */
+/** The tenants, or one of them with its tenant clusters. */
 export const tenants: Command = {
   name: 'tenants',
   summary: 'the tenants, or one of them with its tenant clusters',

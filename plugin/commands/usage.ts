@@ -6,10 +6,10 @@ import type { Column } from '../output/table.ts';
 import { type Command, FILTERS, filtersOf, type Given, RANGE, TENANT } from './command.ts';
 
 const HOUR_MS = 3_600_000;
-/** Bars of a sparkline, the hour under way among them. */
+/** Bars of a sparkline, with the current hour. */
 const HOURS = 12;
 
-/** Sums of usage, with how the last hours went. */
+/** Sums of usage, with the course of the last hours. */
 export const usage: Command = {
   name: 'usage',
   summary: 'sums of usage by tenant or other keys, and the last hours',
@@ -71,7 +71,7 @@ interface Recent {
   readonly line: (row: unknown) => string;
 }
 
-/** The same sums by the hour, for each row one series. */
+/** The same sums by hour, as one series for each row. */
 async function lastHours(
   { api, now }: Given,
   keys: readonly string[],

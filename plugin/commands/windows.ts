@@ -5,7 +5,7 @@ import type { Command } from './command.ts';
 /** The windows that were closed last. */
 export const windows: Command = {
   name: 'windows',
-  summary: 'the windows that were closed last, and their gaps',
+  summary: 'the last closed windows, and their gaps',
   positionals: [],
   options: {
     limit: { type: 'string', value: 'COUNT', meaning: 'how many, 1 to 1000; by default 20' },
@@ -36,7 +36,7 @@ export const windows: Command = {
             gaps.length === 0 ? '' : `${text(gaps[0], 'scope')}: ${text(gaps[0], 'reason')}`,
           ];
         }),
-        empty: 'No window was closed yet.',
+        empty: 'No window has closed yet.',
       },
     };
   },

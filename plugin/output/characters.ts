@@ -14,7 +14,9 @@ export function withoutControls(text: string): string {
   return stripVTControlCharacters(text).replaceAll(CONTROL, '');
 }
 
-/** JSON or YAML text with each control character as its escape, so that the document says the same. */
+/**
+ * JSON or YAML text with each control character as its escape, so that the document stays the same.
+ */
 export function escapeControls(text: string): string {
   return text.replaceAll(
     CONTROL,

@@ -6,15 +6,15 @@ export const FORMATS = ['table', 'wide', 'json', 'yaml', 'csv'] as const;
 
 export type Format = (typeof FORMATS)[number];
 
-/** What a command found out. */
+/** The result of a command. */
 export interface Answer {
   readonly kind: 'answer';
   /** The operator's answer, for programs. */
   readonly document: unknown;
-  /** Said before the table, line by line. */
+  /** Printed before the table, line by line. */
   readonly facts?: readonly string[];
   readonly table: Table;
-  /** Said after it. */
+  /** Printed after the table. */
   readonly notes?: readonly string[];
 }
 

@@ -1,6 +1,9 @@
 const BARS = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/** One bar for each value, the highest full; nothing measured is a dot, so that it is not taken for a little. */
+/**
+ * One bar for each value, the highest full. Nothing measured is a dot, so that it does not look
+ * like a small value.
+ */
 export function sparkline(values: readonly number[]): string {
   const highest = values.reduce((most, value) => Math.max(most, value), 0);
   return values

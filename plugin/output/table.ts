@@ -7,19 +7,19 @@ export interface Column {
   readonly align?: 'right';
   /** Only for people: left out of CSV. */
   readonly drawn?: true;
-  /** Cells may be cut to fit; others are shown whole for as long as any column can be cut. */
+  /** Cells may be cut to fit. Other columns are cut only when these can be cut no further. */
   readonly cut?: true;
 }
 
 export interface Table {
   readonly columns: readonly Column[];
   readonly rows: readonly (readonly string[])[];
-  /** Said where there are no rows. */
+  /** Printed when there are no rows. */
   readonly empty: string;
 }
 
 const GAP = '  ';
-/** Columns are cut no further than this, as long as there are others. */
+/** The width below which no column is cut. */
 const NARROWEST = 8;
 
 /** The lines of a table, none longer than `width`; undefined cuts nothing. */
@@ -35,7 +35,7 @@ export function tableLines(table: Table, width: number | undefined): readonly st
   return width === undefined ? lines : lines.map((each) => cut(each, width));
 }
 
-/** The lines of a table as CSV (RFC 4180), each with its end, with everything in full. */
+/** The lines of a table as CSV (RFC 4180), with line ends and complete cells. */
 export function csvLines({ columns, rows }: Table): readonly string[] {
   const shown = columns.flatMap(({ drawn }, at) => (drawn === true ? [] : [at]));
   const header = shown.map((at) => columns[at]?.name.toLowerCase().replaceAll(' ', '_') ?? '');
@@ -88,7 +88,7 @@ function line(
     .trimEnd();
 }
 
-/** In characters as people count them, so that no half of one is shown. */
+/** Cuts a text to a number of characters, never inside one. */
 function cut(text: string, width: number): string {
   const letters = characters(text);
   return letters.length <= width ? text : `${letters.slice(0, width - 1).join('')}…`;

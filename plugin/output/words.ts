@@ -26,7 +26,7 @@ export function duration(seconds: number): string {
   return parts.join(' ');
 }
 
-/** A quantity with three decimals at most; all of them are in json, yaml, csv and wide. */
+/** A quantity with at most three decimals; json, yaml, csv and wide have all of them. */
 export function rounded(quantity: string): string {
   const value = Number(quantity);
   if (Number.isInteger(value)) return quantity;

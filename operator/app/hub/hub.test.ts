@@ -143,7 +143,7 @@ describe('a hub over two clusters', () => {
     expect(await hub.get('/api/v1/ledger/verify?cluster=berlin')).toMatchObject({ status: 200 });
     expect(await hub.get('/api/v1/billing-states?cluster=berlin')).toMatchObject({
       status: 404,
-      json: { error: expect.stringContaining('not done by a hub') },
+      json: { error: expect.stringContaining('not available at a hub') },
     });
   }, 60_000);
 

@@ -82,21 +82,21 @@ test('a mistaken event is replaced by who reads its bill, with the keyboard alon
   await page.keyboard.press('Enter');
   const dialog = page.getByRole('dialog', { name: 'Correct this event' });
   await dialog.getByText('Refused the event, so there is nothing to correct').waitFor();
-  await dialog.getByText('Takes nothing back by an event').waitFor();
-  await dialog.getByText('it gets −5.000000001').first().waitFor();
-  await page.getByLabel('Nothing: it is undone').focus();
+  await dialog.getByText('Accepts no negative quantity').waitFor();
+  await dialog.getByText('it receives −5.000000001').first().waitFor();
+  await page.getByLabel('Zero: cancel the event').focus();
   await page.keyboard.press('ArrowDown');
   // What is missing is said at its field, and the first of them has the focus.
   await page.keyboard.press('Enter');
   await dialog.getByText('A number of at least 0').waitFor();
-  await dialog.getByText('Say why').waitFor();
+  await dialog.getByText('Give a reason').waitFor();
   expect(await page.evaluate('document.activeElement.name')).toBe('quantity');
   for (const scheme of ['light', 'dark'] as const) {
     await page.emulateMedia({ colorScheme: scheme });
     expect(await violations(page)).toStrictEqual([]);
   }
   await page.keyboard.type('3.000000002');
-  await dialog.getByText('it gets −1.999999999').first().waitFor();
+  await dialog.getByText('it receives −1.999999999').first().waitFor();
   await page.keyboard.press('Tab');
   await page.keyboard.type('pushed twice');
   await page.keyboard.press('Tab');
@@ -148,11 +148,11 @@ test('what the operator refuses is said in the dialog, and what was typed stays'
     route.fulfill({ status: 503, json: { error: 'ledger write failed: disk full' } }),
   );
   const dialog = page.getByRole('dialog');
-  await dialog.getByLabel('Why').fill('pushed twice');
-  await dialog.getByLabel('Who you are').fill('ann');
+  await dialog.getByLabel('Reason').fill('pushed twice');
+  await dialog.getByLabel('Your name').fill('ann');
   await dialog.getByRole('button', { name: 'Record the correction' }).click();
   await dialog.getByText('Nothing was recorded: ledger write failed: disk full').waitFor();
-  expect(await dialog.getByLabel('Why').inputValue()).toBe('pushed twice');
+  expect(await dialog.getByLabel('Reason').inputValue()).toBe('pushed twice');
   const beyond = await dialog.evaluate('document.documentElement.scrollWidth > innerWidth');
   expect(beyond).toBe(false);
   await page.context().close();

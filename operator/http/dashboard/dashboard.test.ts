@@ -47,7 +47,7 @@ const PAGES: readonly (readonly [hash: string, text: string])[] = [
   ['#/tenants/acme', 'Billed as'],
   ['#/months/2026-11', 'Does the billing system agree'],
   ['#/months/2026-11?tenant=acme', 'By model and class'],
-  ['#/gaps', 'What it says'],
+  ['#/gaps', 'Details'],
   [
     '#/sums?metric=tenant_gpu_hours&from=2026-11-21T08:00:00Z&to=2026-11-21T09:00:00Z',
     'GPU-hours in',
@@ -57,7 +57,7 @@ const PAGES: readonly (readonly [hash: string, text: string])[] = [
   [`#/windows/${LAST_WINDOW}`, 'Where GPU time went'],
   ['#/destinations', 'archive'],
   ['#/destinations/archive', 'Dead letters'],
-  ['#/destinations/archive', 'may have been taken by an earlier attempt that had no answer'],
+  ['#/destinations/archive', 'may be billed already: an earlier attempt had no answer'],
   ['#/destinations/archive', 'Invoices that differ from what was delivered'],
   ['#/destinations/archive', '4 prices differ from the price books'],
   ['#/destinations/closed', '401: the key is wrong'],
@@ -241,7 +241,7 @@ describe('dead letters', () => {
     expect(await page.getByRole('button', { name: 'Discard the chosen' }).isDisabled()).toBe(true);
     await page.getByRole('checkbox').first().check();
     await page.getByRole('button', { name: 'Discard 1' }).first().click();
-    await confirm(page, /Leave it/);
+    await confirm(page, /Cancel/);
     expect(estate.changes).toStrictEqual([]);
     await page.getByRole('button', { name: 'Discard 1' }).first().click();
     await confirm(page, /Discard 1/);
@@ -282,14 +282,14 @@ test('dead letters of an invoiced month are sent only by somebody who was told w
   await page.getByRole('button', { name: 'Send all again' }).first().click();
   await press('Send all again');
   await dialog.getByText('closed until 2026-11-01').waitFor();
-  await press('Leave it');
+  await press('Cancel');
   // Whoever thinks again is asked from the start.
   await page.getByRole('button', { name: 'Send all again' }).first().click();
   await dialog.getByText('Each keeps its id').waitFor();
   await press('Send all again');
   await dialog.getByRole('alert').getByText('closed until 2026-11-01').waitFor();
-  await press('Send all the same');
-  await page.getByText('5 delivered, 0 refused again, 0 under way.').waitFor();
+  await press('Send anyway');
+  await page.getByText('5 delivered, 0 refused again, 0 in progress.').waitFor();
   expect(requested).toStrictEqual([
     ['archive', 'all', false],
     ['archive', 'all', false],
@@ -371,9 +371,9 @@ test('usage pushed under a mistyped name is shown, and given to the tenant that 
   const window = { window_start: '2026-11-21T08:00:00Z', window_end: '2026-11-21T08:01:00Z' };
   const event = { id: 'typo-1', tenant: 'acmee', metric: 'tokens_used', quantity: 3, ...window };
   await at.call('POST', '/api/v1/events', { token: INGEST_TOKEN, body: { events: [event] } });
-  const { page } = await visit('#/', 'Usage is held of 1 tenant', { at });
+  const { page } = await visit('#/', 'Usage of 1 unknown tenant is held', { at });
   await page.getByRole('link', { name: 'Release or rename it' }).click();
-  await page.getByRole('combobox', { name: 'Meant was' }).selectOption('acme');
+  await page.getByRole('combobox', { name: 'Correct tenant' }).selectOption('acme');
   await page.getByRole('button', { name: 'Rename' }).first().click();
   const dialog = page.getByRole('dialog').filter({ visible: true });
   await dialog.getByRole('button', { name: 'Rename' }).click();
@@ -387,7 +387,7 @@ test('an operator that is gone is said so, and found again when it is back', asy
   const { page } = await visit('#/', 'No destination is configured', { at: first });
   await first.close();
   await page.getByRole('link', { name: 'Windows', exact: true }).click();
-  await page.getByText('The operator does not answer').waitFor();
+  await page.getByText('No connection to the operator').waitFor();
   const environment = { LISTEN_ADDR: `127.0.0.1:${first.port}` };
   await using again = await startTestServer({ environment });
   await page.getByRole('button', { name: 'Try again' }).click();

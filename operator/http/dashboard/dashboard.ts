@@ -11,7 +11,7 @@ import type { Route } from '../route.ts';
 /** One file of the dashboard, in memory. */
 export interface Asset {
   readonly body: Buffer;
-  /** The same compressed. */
+  /** The body, compressed. */
   readonly gzip: Buffer;
   readonly contentType: string;
   readonly etag: string;
@@ -26,7 +26,7 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
   '.yaml': 'text/yaml; charset=utf-8',
 };
 
-/** The libraries that the pages load, by the name they are served under, and the file of the package it is. */
+/** The libraries of the pages: the path that each is served under, and its module. */
 const VENDOR: Readonly<Record<string, string>> = {
   'vendor/preact.js': 'preact',
   'vendor/hooks.js': 'preact/hooks',
@@ -37,7 +37,7 @@ const VENDOR: Readonly<Record<string, string>> = {
 
 const REPOSITORY = join(import.meta.dirname, '../../..');
 
-/** The pages beside the documentation that it leads to; they are served under `docs/repository/`. */
+/** Pages of the repository that the documentation links to, served under `docs/repository/`. */
 const REPOSITORY_PAGES = [
   'README.md',
   'CHANGELOG.md',
@@ -49,31 +49,31 @@ const REPOSITORY_PAGES = [
   'SECURITY.md',
 ];
 
-/** Browsers know no packages: where one library names another, its path stands instead. */
+/** How libraries import Preact. Browsers cannot resolve packages, so a path replaces it. */
 const PREACT_IMPORT = 'from"preact"';
 
 const CLIENT = join(import.meta.dirname, 'client');
 
 /**
- * The dashboard's files by path relative to `/dashboard/`, read once: every viewer is served from
- * memory. The image has all of them in one directory, bundled (`scripts/bundle.ts`); a checkout takes the libraries from
- * their packages and the documents from where they are written.
+ * Reads the files of the dashboard, by path relative to `/dashboard/`. The image has all of them in
+ * one directory (`scripts/bundle.ts`). A checkout takes the libraries from their packages and the
+ * documents from `docs/`.
  */
 export function readAssets(directory = CLIENT): ReadonlyMap<string, Asset> {
-  const own = readdirSync(directory, { recursive: true, encoding: 'utf8' })
+  const ownFiles = readdirSync(directory, { recursive: true, encoding: 'utf8' })
     .filter((path) => CONTENT_TYPES[extname(path)] !== undefined)
     .map((path) => [path, join(directory, path)] as const);
-  const isBundled = own.some(([path]) => path.startsWith('docs/'));
+  const isBundled = ownFiles.some(([path]) => path.startsWith('docs/'));
   const elsewhere = isBundled ? [] : [...vendorFiles(), ...documentFiles()];
-  return new Map([...own, ...elsewhere].map(([path, file]) => [path, readAsset(path, file)]));
+  return new Map([...ownFiles, ...elsewhere].map(([path, file]) => [path, readAsset(path, file)]));
 }
 
-/** The page as it is for whoever requests it. */
+/** Returns the page for a request. */
 export type Page = (request: Request) => Asset;
 
 /**
- * The page itself, which loads the rest. It says whether reading takes a token that the request has not brought: the reader
- * is asked for one before anything is requested with none.
+ * The HTML page, which loads the rest of the files. It is marked when reading needs a token that
+ * the request has not brought: the page then asks its reader before the first request to the API.
  */
 export function dashboardPage(
   assets: ReadonlyMap<string, Asset>,
@@ -86,13 +86,13 @@ export function dashboardPage(
   return (request) => (lacksToken(request) ? closed : page);
 }
 
-/** The libraries' files, to be copied beside the pages by who builds the image. */
+/** The files of the libraries, which `scripts/bundle.ts` copies beside the pages. */
 export function vendorFiles(): readonly (readonly [path: string, file: string])[] {
   return Object.entries(VENDOR).map(([path, module]) => [path, packageFile(module)]);
 }
 
 /**
- * The documentation's files, to be copied beside the pages likewise: all of `docs/` that can be read, and
+ * The files of the documentation, which `scripts/bundle.ts` copies beside the pages: `docs/`, and
  * the pages at the top of the repository.
  */
 export function documentFiles(): readonly (readonly [path: string, file: string])[] {
@@ -117,16 +117,16 @@ function readAsset(path: string, file: string): Asset {
   return assetOf(body, CONTENT_TYPES[extname(path)] ?? 'application/octet-stream');
 }
 
-/** A file to be served, in both forms. */
+/** A file with its compressed body and its ETag. */
 export function assetOf(body: Buffer, contentType: string): Asset {
   const digest = createHash('sha256').update(body).digest('base64url').slice(0, 22);
-  // Weak, since it is the same of both forms.
+  // Weak, because both bodies have the same ETag.
   return { body, gzip: gzipSync(body, { level: 9 }), contentType, etag: `W/"${digest}"` };
 }
 
 /**
- * The dashboard's files. They hold no data and need no token: the pages ask the API like any other
- * client, with the token that their reader gives them.
+ * The routes of the dashboard's files. The files have no data and need no token: the pages call the
+ * API like any other client, with the token of their reader.
  */
 export function dashboardRoutes(
   assets: ReadonlyMap<string, Asset>,
@@ -155,7 +155,7 @@ export function dashboardRoutes(
   }));
 }
 
-/** Browsers ask each time, and mostly get the answer that nothing has changed. */
+/** Sends a file. Browsers revalidate it each time and mostly get 304. */
 export function sendAsset(response: Response, { body, gzip, contentType, etag }: Asset): void {
   response.set({ 'Content-Type': contentType, ETag: etag, 'Cache-Control': 'no-cache' });
   response.vary('Accept-Encoding');

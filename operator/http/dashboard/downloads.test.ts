@@ -79,7 +79,7 @@ test('a month that is shown against the one before cannot be taken away', async 
 
 test('who needs decimal commas chooses them again for every file', async () => {
   const page = await open('#/tenants?range=last-month');
-  const choice = page.getByLabel('CSV is written');
+  const choice = page.getByLabel('CSV format');
   await choice.selectOption('1234,5, semicolon between, byte order mark');
   await page.goto(`http://127.0.0.1:${server.port}/#/months/2026-10`);
   await page.reload();

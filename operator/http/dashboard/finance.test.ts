@@ -83,7 +83,7 @@ describe('who reads a bill', () => {
     await page
       .getByRole('row', { name: /^GPU hours .*day by day before metering began unknown unknown$/ })
       .waitFor();
-    await page.getByText(/^Nothing before 2026-10-03 .*when metering began/).waitFor();
+    await page.getByText(/^Usage before 2026-10-03 .*is unknown: metering began then/).waitFor();
     await page.getByText('No gap after that is known.').waitFor();
     await page.context().close();
   });
@@ -294,7 +294,7 @@ test('the rate that is left is not told', async () => {
 });
 
 test.each([
-  ['no destination', [], 'usage is kept, and sent nowhere'],
+  ['no destination', [], 'usage is kept, not delivered'],
   ['one that was never sent anything', [{ delivered: 0, lagEvents: 12 }], 'nothing was sent yet'],
   ['all suspended', [{ suspended: true, ready: false, deadLetters: 27 }], 'refused, so not billed'],
 ] as const)('with %s no count and no button says nonsense', async (_, changes, reported) => {

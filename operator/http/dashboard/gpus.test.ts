@@ -56,7 +56,7 @@ const shown = (value: number): string =>
 test('the page says what everybody and nobody has, as the API does, and what is unknown', async () => {
   const { page, settled } = await openPage(browser, { token: API_TOKEN });
   await page.goto(`http://127.0.0.1:${server.port}/#/gpus?${DAYS}`);
-  const table = page.getByRole('region', { name: 'GPU-hours of each tenant, and of nobody' });
+  const table = page.getByRole('region', { name: 'GPU-hours of each tenant, and unassigned' });
   await table.waitFor();
   await settled();
   const rows = await rowsOf(RANGE);

@@ -34,17 +34,14 @@ const BEFORE = 'from=2026-09-01&to=2026-09-30';
 const AROUND = 'from=2026-10-01&to=2026-10-05';
 
 test.each([
-  [`#/usage?range=custom&${BEFORE}`, 'Nothing is known of this time: metering began on 2026-10-03'],
-  [`#/?range=custom&${BEFORE}`, 'Nothing is known of this time: metering began on 2026-10-03'],
-  [
-    `#/tenants/globex?range=custom&${BEFORE}`,
-    'Nothing is known of this time: metering began on 2026-10-03',
-  ],
-  ['#/months/2026-09', 'Nothing is known of this month or the one before'],
-  [`#/gaps?range=custom&${BEFORE}`, 'of the time before nothing is known'],
+  [`#/usage?range=custom&${BEFORE}`, 'Usage is unknown: metering began on 2026-10-03'],
+  [`#/?range=custom&${BEFORE}`, 'Usage is unknown: metering began on 2026-10-03'],
+  [`#/tenants/globex?range=custom&${BEFORE}`, 'Usage is unknown: metering began on 2026-10-03'],
+  ['#/months/2026-09', 'Usage of this month and the one before is unknown'],
+  [`#/gaps?range=custom&${BEFORE}`, 'earlier usage is unknown'],
   [
     '#/sums?metric=tenant_gpu_hours&from=2026-09-01T00:00:00Z&to=2026-10-01T00:00:00Z',
-    'Nothing is known of this time',
+    'Usage is unknown',
   ],
 ])('before metering began %s says that nothing was used', async (hash, text) => {
   const page = await open(hash);
@@ -75,7 +72,7 @@ test('a tenant reads that everything was measured before metering began', async 
   const page = await open((made.json as { readonly link: string }).link.slice(1));
   await page.getByText('Usage and cost').waitFor();
   await page.evaluate(`location.hash = '#/?range=custom&${AROUND}'`);
-  await page.getByText('until 2026-10-03 08:00 UTC: nothing is known').waitFor();
+  await page.getByText('until 2026-10-03 08:00 UTC: unknown').waitFor();
   await page.locator('.tile').filter({ hasText: 'Not measured' }).getByText('2 d 8 h').waitFor();
   expect(await page.getByText('Everything was measured').count()).toBe(0);
   await page.context().close();
@@ -100,7 +97,7 @@ test('where gaps cannot be read a chart looks as if there were none', async () =
     route.fulfill({ status: 500, json: { error: 'the ledger cannot be read' } }),
   );
   await page.goto(`http://127.0.0.1:${server.port}/#/usage?range=7d`);
-  await page.getByText('What was not measured is not marked, since it cannot be read').waitFor();
+  await page.getByText('Gaps are not marked, because they cannot be read').waitFor();
   await page.context().close();
 });
 

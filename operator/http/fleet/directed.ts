@@ -1,14 +1,16 @@
 import type { Request } from 'express';
 
-/** Requests that were directed to one stream by `cluster`: its routes do not know the parameter. */
+/**
+ * Requests that the hub has passed to one stream by `cluster`; its routes ignore that parameter.
+ */
 const directed = new WeakSet<Request>();
 
-/** The routes of a stream answer the request from here on. Only the dispatch of a hub calls it. */
+/** Marks a request as passed to one stream. Only the dispatch of a hub calls it. */
 export function direct(request: Request): void {
   directed.add(request);
 }
 
-/** Whether `cluster` has been heeded already. */
+/** Whether the hub has already applied `cluster`. */
 export function isDirected(request: Request): boolean {
   return directed.has(request);
 }

@@ -4,17 +4,21 @@ import { badRequest, Problem } from '../problem.ts';
 import type { Route } from '../route.ts';
 import { direct } from './directed.ts';
 
-/** What answers for one stream, or for all. */
+/** The streams of a hub, with their routes. */
 export interface Dispatch {
   /** The names of all streams. */
   readonly sources: () => readonly string[];
-  /** The routes of a stream; undefined where there is none of the name. */
+  /** The routes of a stream; undefined when no stream has the name. */
   readonly routesOf: (source: string) => readonly Route[] | undefined;
 }
 
 /**
- * The routes of a hub: each is answered by those of the stream that `cluster` names, by `ofAll` where that adds up, or
- * not at all, with the reason (docs/how-to/fleet.md#the-api-of-a-hub).
+ * The routes of a hub (docs/how-to/fleet.md#the-api-of-a-hub). A request goes to the first that
+ * fits:
+ *
+ * 1. The stream that `cluster` names.
+ * 2. `ofAll`, when the route has an answer for all streams together.
+ * 3. An error with the reason.
  */
 export function dispatched(ofAll: readonly Route[], streams: Dispatch): readonly Route[] {
   return ofAll.map((route) => ({ ...route, handlers: [handlerOf(route, streams)] }));
@@ -42,10 +46,10 @@ function handlerOf(route: Route, { sources, routesOf }: Dispatch): RequestHandle
 }
 
 function notOfAHub(what: string): Problem {
-  return new Problem(404, `not done by a hub: ${what}: ask the operator of the cluster`);
+  return new Problem(404, `not available at a hub: ${what}: use the API of the cluster's operator`);
 }
 
-/** What only the operator of a cluster has: a hub refuses the routes that need it. */
+/** Returns a view that only the operator of a cluster has; throws 404 at a hub. */
 export function ofOperator<T>(view: T | undefined): T {
   if (view === undefined) throw notOfAHub('this');
   return view;
@@ -57,8 +61,8 @@ function nameOne(requested: unknown, sources: readonly string[]): Problem {
   return badRequest(`this is about one stream: cluster: ${what}: ${known}`);
 }
 
-/** Handlers that are run one after the other, as Express does those of a route. */
+/** Runs handlers one after the other, as Express does those of a route. */
 function chained(handlers: readonly RequestHandler[]): RequestHandler {
-  // It sees the parameters of the path that the request came by.
+  // `mergeParams` gives the handlers the path parameters of the request.
   return Router({ mergeParams: true }).use(...handlers);
 }

@@ -15,18 +15,24 @@ import type { MeteredHere } from './metered-here.ts';
 /** A window may end this far ahead of our clock: clients' clocks differ. */
 const MAX_EARLY_MS = 5 * 60_000;
 
-/** The longest that destinations accept usage after the fact; older ids are not remembered either. */
+/** The oldest usage that destinations accept. The ledger does not remember older ids either. */
 const MAX_AGE_MS = 34 * 24 * 3_600_000;
 
-/** The body of the answer, docs/reference/openapi.yaml. `ids` are the recorded ones of all valid events, in the order sent. */
+/**
+ * The body of the answer (docs/reference/openapi.yaml). `ids` are the recorded ids of all valid
+ * events, in the order sent.
+ */
 export interface IngestAnswer {
   readonly accepted: number;
   readonly duplicates: number;
   readonly rejected: readonly Rejection[];
   readonly ids: readonly string[];
-  /** Of the accepted and the duplicate events those that wait until somebody decides; absent when there are none. */
+  /**
+   * Accepted and duplicate events that are held until an operator decides; absent when there are
+   * none.
+   */
   readonly held?: readonly { readonly tenant: string; readonly events: number }[];
-  /** What was recorded otherwise than it was meant, perhaps; absent when there is nothing to say. */
+  /** Events that may have been recorded differently than meant; absent when there are none. */
   readonly warnings?: readonly Warning[];
 }
 
@@ -66,13 +72,17 @@ interface IngestContext extends AcceptanceContext {
 
 export type IngestOutcome =
   | { readonly kind: 'answered'; readonly answer: IngestAnswer }
-  /** Nothing is recorded: whether a metric that is measured here may be pushed in cannot be told yet. */
+  /**
+   * Nothing is recorded: it is unknown yet whether this operator measures one of the events itself.
+   */
   | { readonly kind: 'not-known-yet' }
-  /** Nothing is recorded: an event is not one that the token is for. */
+  /** Nothing is recorded: the token does not allow one of the events. */
   | { readonly kind: 'out-of-scope'; readonly problem: string }
   | Exclude<PushOutcome, { kind: 'appended' }>;
 
-/** Checks each event for itself, appends the good ones as one durable batch, and tells what became of each. */
+/**
+ * Checks each event, appends the valid ones as one durable batch, and reports the outcome of each.
+ */
 export async function ingestEvents(
   inputs: readonly unknown[],
   context: IngestContext,
@@ -147,8 +157,8 @@ function answer(
 }
 
 /**
- * A field that no event has is not refused: senders may have newer schemas than this operator, and their usage must not be
- * lost (docs/reference/events.md#pushed-events).
+ * The warning about unknown fields; undefined when there are none. They are not refused: a sender
+ * may have a newer schema, and its usage must not be lost (docs/reference/events.md#pushed-events).
  */
 function ignored(input: unknown): string | undefined {
   const others = Object.keys(input ?? {}).filter(
@@ -158,7 +168,10 @@ function ignored(input: unknown): string | undefined {
   return `unknown field: ${quote(others.join(', '))}: ignored; further details belong in dimensions or properties`;
 }
 
-/** Prices can depend only on what a metric declares; anything else is kept and delivered all the same. */
+/**
+ * The warning about dimensions that the metric does not declare; undefined when there are none.
+ * They are recorded and delivered, but no price can depend on them.
+ */
 function undeclared({ metric, dimensions }: UsageEvent, catalog: Catalog): string | undefined {
   if (dimensions === undefined) return undefined;
   const declared = catalog.find(metric)?.dimensions ?? [];
@@ -174,16 +187,20 @@ function conflict({ id }: UsageEvent): string {
   return `recorded with another quantity or identity: id: ${quote(id)}`;
 }
 
-/** First write wins in the ledger, so nobody may write what the collector is going to measure (docs/reference/events.md#pushed-events). */
+/**
+ * The error for usage that the collector measures. The first write of an id wins in the ledger, so
+ * a client must not write it first (docs/reference/events.md#pushed-events).
+ */
 function measuredHere(event: UsageEvent): string {
   const where = `metric: ${quote(event.metric)}`;
   return `measured here by the collector: ${where}: tenant ${quote(event.tenant)} is metered by this operator`;
 }
 
 /**
- * The region is part of an event's id, and what another control plane measures gets its id there: an
- * event under its region would stand in for one of its own at a destination that both deliver to. The
- * regions of nodes (REGION_FROM_NODE) are those of measured events, which nobody pushes.
+ * The error for a region of another control plane; undefined for this one. The region is part of
+ * the event id. At a destination that both feed, such an event could replace one that the other
+ * control plane measures. Regions of nodes (REGION_FROM_NODE) belong to measured events, which
+ * nobody pushes.
  */
 function foreignRegion({ metric, region }: UsageEvent, own: string): string | undefined {
   if (region === own) return undefined;
@@ -201,7 +218,10 @@ function beyondScope(
   return tenants?.includes(tenant) === false ? refuse('tenant', tenant) : undefined;
 }
 
-/** The event under the id that the ledger records: derived again where a scoped token sent an id of its own. */
+/**
+ * The event with the id that the ledger records. The ids of a scoped token are derived again,
+ * unless they have the form of the ledger's ids.
+ */
 function withScopedId(event: UsageEvent, { metrics, tenants }: IngestContext['scope']): UsageEvent {
   const isScoped = metrics !== undefined || tenants !== undefined;
   if (!isScoped || event.id.startsWith(EVENT_ID_PREFIX)) return event;
@@ -210,13 +230,13 @@ function withScopedId(event: UsageEvent, { metrics, tenants }: IngestContext['sc
   return { ...event, id: scopedEventId(scope, event.id) };
 }
 
-/** Why the window of an event may not be pushed in, or undefined when it may. */
+/** Why the window of an event is not accepted; undefined when it is. */
 type WindowRefusal = (event: UsageEvent) => string | undefined;
 
 /**
- * The windows that may be pushed in now (docs/reference/events.md#pushed-events). Deduplication has to cover all
- * that is accepted, so nothing is older than what the ledger keeps. Instants of one spelling compare
- * as texts.
+ * Returns the check of windows that are accepted now (docs/reference/events.md#pushed-events).
+ * Deduplication must cover every accepted event, so none is older than the ids in the ledger.
+ * Instants of one format compare as texts.
  */
 function acceptWindows({ now, retentionMs, horizon }: AcceptanceContext): WindowRefusal {
   const oldest = Math.max(now - Math.min(retentionMs, MAX_AGE_MS), horizon + 1);

@@ -3,22 +3,22 @@ import type { UsageEvent } from '../../model/event.ts';
 import type { DiscoveryView } from '../views.ts';
 
 /**
- * Whether an event is about a tenant or tenant cluster that this operator measures itself. Not known yet:
- * the tenant cluster may be so new that nobody has looked since.
+ * Whether this operator measures the tenant or tenant cluster of an event itself. `not-known-yet`:
+ * the tenant cluster may be newer than the last discovery pass.
  */
 export type MeteredHere = (event: UsageEvent) => 'yes' | 'no' | 'not-known-yet';
 
 /** How old the known set may be. */
 const REFRESH_MS = 1000;
 
-/** How long it may take until a watch has brought a new tenant cluster. */
+/** The longest delay until a watch reports a new tenant cluster. */
 const WATCH_DELAY_MS = 10_000;
 
 /**
- * Remembers who is metered here, also for `memoryMs` after they are gone, because their last windows
- * may still be closed or backfilled. Nobody may write what the collector is going to measure, so a
- * stranger is known to be one only when discovery has looked after the end of the event's window: a
- * tenant cluster that came later has no usage in it. Ask once a request.
+ * Remembers the metered tenants and tenant clusters, for `memoryMs` also after they are gone: their
+ * last windows may still be closed or backfilled. Clients must not push what the collector
+ * measures. An unknown tenant counts as not metered only when discovery ran after the end of the
+ * event's window: a later tenant cluster has no usage in it. Call the function once a request.
  */
 export function createMeteredHere(
   discovery: DiscoveryView,

@@ -2,11 +2,14 @@ import { contrast } from '../../model/contrast.ts';
 import type { PortalSettings } from '../../settings/settings.ts';
 import { type Asset, assetOf } from '../dashboard/dashboard.ts';
 
-/** What a page of the provider's looks like. Nothing of it is secret: pages need it before they have a token. */
+/**
+ * The name, the colours and the logo of the portal page. None of it is secret: the page loads it
+ * before it has a token.
+ */
 export interface Brand {
-  /** `{"name", "logo"}`: what it is called, and where its picture is. */
+  /** `{"name", "logo"}` as JSON: the name, and whether there is a logo. */
   readonly about: Asset;
-  /** The colours, as a style sheet: the page allows no other styles than files. */
+  /** The colours as a style sheet, because the page allows styles from files only. */
   readonly style: Asset;
   readonly logo?: Asset;
 }
@@ -24,7 +27,7 @@ export function brandOf({ name, logo, colors }: PortalSettings): Brand {
   };
 }
 
-/** A colour stands for both grounds' own where the other is not given. */
+/** CSS variables of the accent colours; portal.css has a default for each. */
 function styleOf({ light, dark }: NonNullable<PortalSettings['colors']>): string {
   const rules = [
     ...(light === undefined
@@ -35,7 +38,10 @@ function styleOf({ light, dark }: NonNullable<PortalSettings['colors']>): string
   return rules.length === 0 ? '' : `:root { ${rules.join(' ')} }\n`;
 }
 
-/** What can be read on a colour: one of the two always has a contrast of 4.5 to 1. */
+/**
+ * The text colour for a background: white or near-black, whichever has more contrast. One of them
+ * always has at least 4.5 to 1.
+ */
 function textOn(colour: string): string {
   const [white, black] = ON_ACCENT;
   return contrast(colour, white) >= contrast(colour, black) ? white : black;

@@ -115,8 +115,7 @@ describe('a token of a tenant', () => {
       expect(await ask(`/api/v1/usage?tenant=${tenant}`)).toStrictEqual(filtered);
     }
     const [foreign = ''] = ids.foreign;
-    const stated = (id: string) =>
-      `no such event: ledger: "${id}": take an id out of /api/v1/events`;
+    const stated = (id: string) => `no such event: ledger: "${id}": use an id of /api/v1/events`;
     for (const id of [foreign, 'no-such-event']) {
       const answer = await server.call('GET', `/api/v1/events/${id}/explain`, { token });
       expect([answer.status, answer.json]).toStrictEqual([404, { error: stated(id) }]);
@@ -195,7 +194,7 @@ describe('a revoked token', () => {
     for (let round = 0; round < 130; round++) {
       const answer = await server.call('GET', '/api/v1/usage', { token });
       expect(answer.json).toStrictEqual({
-        error: 'token no longer good: it has expired or was revoked: ask for another one',
+        error: 'token not valid: it has expired or was revoked: request a new one',
       });
     }
     expect(await server.metrics.metrics()).toContain(
@@ -262,7 +261,7 @@ test('a portal beside an API without API_TOKEN does not leave the usage of all t
   await using server = await startTestServer({ environment });
   expect((await server.call('GET', '/api/v1/usage')).status).toBe(401);
   expect((await server.call('GET', '/api/v1/usage', { token: 'anything' })).status).toBe(401);
-  expect(server.log.join('\n')).toContain('nobody but tenants can read');
+  expect(server.log.join('\n')).toContain('only tenants can read');
   await using world = await twoTenants();
   const { token } = await world.mint();
   await using other = await startTestServer({ environment: { API_TOKEN: '', PORTAL_KEYS: KEY } });

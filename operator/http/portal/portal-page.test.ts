@@ -174,7 +174,7 @@ describe('the page of a tenant', () => {
     await page.getByText('Usage and cost').waitFor();
     await server.call('DELETE', `/api/v1/tenants/acme/portal-tokens/${id}`, { token: API_TOKEN });
     await page.clock.runFor(61_000);
-    await page.getByText('This link is no longer good').waitFor();
+    await page.getByText('This link is no longer valid').waitFor();
     // Another token by another fragment, as a page around this one gives it.
     const next = await mint();
     await page.evaluate(`location.hash = ${JSON.stringify(next.link.slice('/portal'.length))}`);

@@ -7,7 +7,7 @@ import type { Route, RouteContext } from '../route.ts';
 import { noPortal } from '../routes/portal-tokens.ts';
 import { type Brand, brandOf } from './brand.ts';
 
-/** As for all pages of the operator (`create-app.ts`), but for who may embed it. */
+/** The policy of all pages of the operator (`create-app.ts`), without `frame-ancestors`. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -17,12 +17,13 @@ const POLICY = [
   "base-uri 'none'",
   "form-action 'none'",
 ];
-/** A picture is no page: nothing in it runs or loads, also where somebody opens it by itself. */
+/** Nothing in a logo runs or loads, even when somebody opens it as a page. */
 const LOGO_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
 /**
- * The page on which a tenant sees its own usage, `/portal`, and what it is made of. None of it holds data or needs a token: the
- * page asks the API with the one that it is given. All of it is 404 while there is no key.
+ * The routes of `/portal`, the page with a tenant's own usage, and of its files. They have no data
+ * and need no token: the page sends its token to the API. All of them are 404 while there is no
+ * key.
  */
 export function portalPageRoutes(
   context: RouteContext,
@@ -47,7 +48,7 @@ export function portalPageRoutes(
     handlers: [
       onlyWhileOn(context),
       (request, response) => {
-        // A token has no place in an address: it would be in every log on the way.
+        // Refuses a token in the query, where every log on the way would have it.
         readQuery(request, []);
         send(response);
       },
@@ -58,19 +59,19 @@ export function portalPageRoutes(
       embeddable(response, portal().frameAncestors);
       sendAsset(response, page);
     }),
-    file('/brand.json', 'what the page is called', (response) =>
+    file('/brand.json', 'the name of the page', (response) =>
       sendAsset(response, brand(portal()).about),
     ),
     file('/brand.css', 'the colours of the page', (response) =>
       sendAsset(response, brand(portal()).style),
     ),
-    file('/logo', 'the picture on the page', (response) => {
+    file('/logo', 'the logo of the page', (response) => {
       const { logo } = brand(portal());
-      if (logo === undefined) throw new Problem(404, 'no picture: spec.portal.logo: none is set');
+      if (logo === undefined) throw new Problem(404, 'no logo: spec.portal.logo: none is set');
       response.set('Content-Security-Policy', LOGO_POLICY);
       sendAsset(response, logo);
     }),
-    file('/icon', 'the picture of its tab', (response) => {
+    file('/icon', 'the icon of its tab', (response) => {
       response.set('Content-Security-Policy', LOGO_POLICY);
       sendAsset(response, brand(portal()).logo ?? icon);
     }),
@@ -89,7 +90,8 @@ function embeddable(response: Response, frameAncestors: readonly string[]): void
   const ancestors = frameAncestors.length === 0 ? "'none'" : frameAncestors.join(' ');
   response.set('Content-Security-Policy', [...POLICY, `frame-ancestors ${ancestors}`].join('; '));
   if (frameAncestors.length === 0) return;
-  // It knows no lists, and would keep out who is allowed; pages that ask for isolation may embed this one, too.
+  // X-Frame-Options knows no lists and would block allowed pages. The other header lets pages that
+  // ask for isolation embed this one.
   response.removeHeader('X-Frame-Options');
   response.set('Cross-Origin-Resource-Policy', 'cross-origin');
 }

@@ -156,7 +156,9 @@ async function tokensOf(world: TwoTenants): Promise<ReadonlyMap<string, KnownTok
   ]);
 }
 
-/** Requests around what a tenant may ask: its own and others' names and ids, written in every way. */
+/**
+ * Requests around what a tenant may ask: its own and others' names and ids, written in every way.
+ */
 async function wishArbitrary(
   { server, ids }: TwoTenants,
   tokens: readonly string[],

@@ -5,7 +5,7 @@ import type { IdentitySettings } from '../../settings/settings.ts';
 import type { Secret } from '../../model/secret.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 
-/** The longest that a token is good. */
+/** The longest validity of a token. */
 export const LONGEST_MS = 24 * 3_600_000;
 
 const AUDIENCE = 'meterfeed-portal';
@@ -16,29 +16,29 @@ const KEY_ID_CHARACTERS = 16;
 /** The first three groups of a UUID, each with its hyphen. */
 const RANDOM_CHARACTERS = 19;
 
-/** What a token says: whose usage its bearer may read (docs/how-to/portal.md#tokens). */
+/** The claims of a token: whose usage its bearer may read (docs/how-to/portal.md#tokens). */
 export interface PortalClaims {
   readonly id: string;
   readonly tenant: string;
-  /** Of the tenant's tokens, all of which end when it changes. */
+  /** The series of the tenant's tokens. A new series ends all tokens of the one before. */
   readonly series: string;
 }
 
-/** What a token is good for. `ended`: signed here, and expired or revoked. */
+/** The result of a check. `ended`: signed here, and expired or revoked. */
 export type SignedToken =
   | { readonly kind: 'good'; readonly claims: PortalClaims }
   | { readonly kind: 'ended' }
   | { readonly kind: 'unknown' };
 
 interface PortalTokensOptions {
-  /** PEM, the first signs; the same list until they change. */
+  /** PEM; the first key signs. The same list until the keys change. */
   readonly keys: () => readonly Secret[];
   readonly identity: () => Pick<IdentitySettings, 'clusterName' | 'region'>;
   readonly clock: Pick<Clock, 'now'>;
 }
 
 interface SigningKey {
-  /** Follows from the key, so that every process gives it the same. */
+  /** Derived from the key, so that it is the same in every process. */
   readonly id: string;
   readonly algorithm: string;
   readonly privateKey: KeyObject;
@@ -78,7 +78,7 @@ export class PortalTokens {
     return { id, token, expiresAt: expiresAt * 1000 };
   }
 
-  /** Never rejects: whatever a text is, it is good, was good, or is unknown. */
+  /** Checks a token. Any text may be given; it never rejects. */
   async check(token: string): Promise<SignedToken> {
     try {
       const { payload } = await jwtVerify(token, (header) => this.#keyOf(header), {
@@ -98,14 +98,17 @@ export class PortalTokens {
     }
   }
 
-  /** Its own algorithm goes with each key: a token does not choose how it is checked. */
+  /**
+   * The key for the header of a token. The key decides the algorithm: a token cannot choose how it
+   * is checked.
+   */
   #keyOf({ alg, kid }: JWTHeaderParameters): KeyObject {
     const key = this.#keys().find(({ id, algorithm }) => id === kid && algorithm === alg);
     if (key === undefined) throw new errors.JWKSNoMatchingKey();
     return key.publicKey;
   }
 
-  /** Another operator's tokens are not good here, even with one key. */
+  /** Names this operator: the tokens of another one are not valid here, even with the same key. */
   #issuer(): string {
     const { clusterName, region } = this.#options.identity();
     return `meterfeed:${JSON.stringify([region, clusterName])}`;
@@ -118,25 +121,28 @@ export class PortalTokens {
   }
 }
 
-/** Returns a new id: random, and then a hash of that and of the tenant, 60 bits and 64 bits, in the form of a UUID. */
+/**
+ * Returns a new id in the form of a UUID: 60 random bits, then 64 bits of a hash of those and of
+ * the tenant.
+ */
 export function newTokenId(tenant: string): string {
   const random = randomUUID().slice(0, RANDOM_CHARACTERS);
-  return random + tenantPart(random, tenant);
+  return random + tenantDigits(random, tenant);
 }
 
 /** Whether a token with this id was made for this tenant. The operator keeps no list of tokens. */
 export function isTokenIdOf(tenant: string, id: string): boolean {
   const random = id.slice(0, RANDOM_CHARACTERS);
-  return id === random + tenantPart(random, tenant);
+  return id === random + tenantDigits(random, tenant);
 }
 
 /** `4f1c-0d2e9a7b3c5d`, the last two groups of a UUID. */
-function tenantPart(random: string, tenant: string): string {
+function tenantDigits(random: string, tenant: string): string {
   const digits = hash('sha256', `${random}\0${tenant}`, 'hex').slice(0, 16);
   return `${digits.slice(0, 4)}-${digits.slice(4)}`;
 }
 
-/** Settings hold no other keys than those that sign. */
+/** Reads a key. None for one that cannot sign, which the settings refuse. */
 function signingKey(pem: Secret): readonly SigningKey[] {
   const privateKey = createPrivateKey(pem.reveal());
   const algorithm = signingAlgorithm(privateKey);

@@ -5,14 +5,14 @@ import type { Clock } from '../../telemetry/clock.ts';
 import { PortalTokens, type SignedToken } from './portal-tokens.ts';
 import { Revocations } from './revocations.ts';
 
-/** Who may look at one tenant's own view (docs/how-to/portal.md). */
+/** Creates, checks and revokes portal tokens (docs/how-to/portal.md). */
 export class Portal {
   readonly #keys: () => readonly Secret[];
   readonly #tokens: PortalTokens;
   readonly #revocations: Revocations;
 
   constructor(options: {
-    /** PEM, the first signs; the same list until they change. */
+    /** PEM; the first key signs. The same list until the keys change. */
     readonly keys: () => readonly Secret[];
     readonly identity: () => IdentitySettings;
     readonly ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>;
@@ -23,27 +23,29 @@ export class Portal {
     this.#revocations = new Revocations(options.ledger, options.clock);
   }
 
-  /** False without a key: then there is no portal. */
+  /** Whether the portal has a key. Without one there is no portal. */
   isOn(): boolean {
     return this.#keys().length > 0;
   }
 
   /**
-   * Makes a token; show it to its requester only. Undefined where there is no key. Rejects where the ledger cannot be
-   * read.
+   * Creates a token; show it to its requester only. Undefined when there is no key. Rejects when
+   * the ledger cannot be read.
    */
   async mint(tenant: string, validMs: number): ReturnType<PortalTokens['sign']> {
     return this.#tokens.sign({ tenant, series: await this.#revocations.seriesOf(tenant) }, validMs);
   }
 
-  /** What a token is good for. Rejects where the ledger cannot be read: whether it was revoked is not known then. */
+  /** Checks a token. Rejects when the ledger cannot be read, because the token may be revoked. */
   async check(token: string): Promise<SignedToken> {
     const checked = await this.#tokens.check(token);
     if (checked.kind !== 'good') return checked;
     return (await this.#revocations.has(checked.claims)) ? { kind: 'ended' } : checked;
   }
 
-  /** Ends one token of a tenant, or all of them where none is named, from the next request on. */
+  /**
+   * Revokes one token of a tenant, or all of them when no id is given, from the next request on.
+   */
   revoke(tenant: string, id?: string): Promise<WriteOutcome> {
     return id === undefined
       ? this.#revocations.revokeAll(tenant)

@@ -5,14 +5,15 @@ import { LONGEST_MS, type PortalClaims } from './portal-tokens.ts';
 
 const SERIES = 'portal/series/';
 const REVOKED = 'portal/revoked/';
-/** Of tenants of which none was ever revoked. */
+/** The series of a tenant whose tokens were never revoked all at once. */
 const FIRST_SERIES = '';
 
 /**
- * Which tokens are no longer good, in records of the ledger, so that it holds at once in every process and after a restart:
+ * Revoked tokens, in records of the ledger. A revocation applies at once in every process, and
+ * after a restart:
  *
- *     portal/series/<tenant>         what its tokens must name; another one ends all of them, whatever clocks say
- *     portal/revoked/<tenant>/<id>   one token: until when that has to be known, milliseconds since the epoch
+ *     portal/series/<tenant>         the series of valid tokens; a new one ends all earlier tokens
+ *     portal/revoked/<tenant>/<id>   one token; until when to store this, milliseconds since the epoch
  */
 export class Revocations {
   readonly #ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>;
@@ -26,12 +27,15 @@ export class Revocations {
     this.#clock = clock;
   }
 
-  /** What new tokens of a tenant have to name. */
+  /** The series of the tenant's valid tokens. */
   async seriesOf(tenant: string): Promise<string> {
     return (await this.#ledger.record(seriesKey(tenant))) ?? FIRST_SERIES;
   }
 
-  /** Whether a token was revoked, itself or with all of its tenant. Rejects where the ledger cannot be read. */
+  /**
+   * Whether a token was revoked, alone or with all of its tenant. Rejects when the ledger cannot be
+   * read.
+   */
   async has({ tenant, id, series }: PortalClaims): Promise<boolean> {
     const [current, revoked] = await Promise.all([
       this.seriesOf(tenant),
@@ -40,18 +44,18 @@ export class Revocations {
     return series !== current || revoked !== undefined;
   }
 
-  /** Ends every token of a tenant that there is. */
+  /** Revokes every token of a tenant. */
   revokeAll(tenant: string): Promise<WriteOutcome> {
     return this.#write({ key: seriesKey(tenant), value: randomUUID() });
   }
 
-  /** Ends one token; one that never was changes nothing. */
+  /** Revokes one token; an unknown id changes nothing. */
   revoke(tenant: string, id: string): Promise<WriteOutcome> {
     const until = this.#clock.now() + LONGEST_MS;
     return this.#write({ key: revokedKey(tenant, id), value: String(until) });
   }
 
-  /** With what nobody has to know any more taken away. */
+  /** Writes a change and deletes the records that are no longer needed. */
   async #write(change: RecordChange): Promise<WriteOutcome> {
     const now = this.#clock.now();
     const over: RecordChange[] = [];
@@ -63,7 +67,10 @@ export class Revocations {
   }
 }
 
-/** Tokens end by the clock of the process that checks them, which may be another one. */
+/**
+ * A revocation is stored this much longer: the clock of another process may decide when a token
+ * ends.
+ */
 const SLACK_MS = 3_600_000;
 
 function seriesKey(tenant: string): string {

@@ -17,7 +17,10 @@ const MAX_BODY_BYTES = 4 * 1024;
 const DEFAULT_REASON = 'set by operator';
 const LONGEST_REASON = 256;
 
-/** GET /api/v1/billing-states; PUT and DELETE of one tenant's manual state, see docs/how-to/enforcement.md#states. */
+/**
+ * GET /api/v1/billing-states; PUT and DELETE of one tenant's manual state, see
+ * docs/how-to/enforcement.md#states.
+ */
 export function billingStateRoutes(
   context: RouteContext,
   memory: ConcurrencyLimit,
@@ -77,7 +80,7 @@ export function billingStateRoutes(
   ];
 }
 
-/** The names of the earlier release; what is not set is left out. */
+/** A billing state with the field names of the earlier release; unset fields are left out. */
 function showState(current: TenantBillingState) {
   const { tenant, state, reason, source, eventType, since, manual, sources } = current;
   return {
@@ -96,7 +99,7 @@ function showState(current: TenantBillingState) {
   };
 }
 
-/** A tenant with tenant clusters here, or one of which something is recorded. */
+/** The tenant of the path. Throws when it has no tenant cluster here and no recorded state. */
 function knownTenant(context: RouteContext, request: Request): string {
   const id = pathParameter(request, 'tenant');
   const isRecorded = ofOperator(context.views.enforcement)

@@ -27,13 +27,16 @@ import type { Route, RouteContext } from '../route.ts';
 
 const MAX_BODY_BYTES = 4 * 1024;
 const MAX_QUANTITY_NANOS = BigInt(EVENT_LIMITS.quantity) * 1_000_000_000n;
-/** Of one event; each is looked up to know what the event counts as. */
+/** Corrections of one event. All of them are read to compute its current quantity. */
 const MOST_CORRECTIONS = 100;
 const LONGEST_TEXT = 256;
 const CORRECT_THE_EVENT = 'correct the event that its property "corrects" names, once more';
 const CLEAN_TEXT = /^[^\p{Cc}\p{Cs}\u2028\u2029]+$/u;
 
-/** GET and POST /api/v1/events/{id}/corrections: what an event counts as, and making it count as another quantity (docs/reference/events.md#corrections). */
+/**
+ * GET and POST /api/v1/events/{id}/corrections: the current quantity of an event, and correcting it
+ * (docs/reference/events.md#corrections).
+ */
 export function correctionRoutes(
   context: RouteContext,
   memory: ConcurrencyLimit,
@@ -65,7 +68,7 @@ function readRoute(context: RouteContext, scans: Scans): Route {
           }),
         );
         const rest = { refused, destinations: destinations.flat() };
-        // The quantities are exact decimals, which JSON.stringify would make texts.
+        // The quantities are exact decimals, which JSON.stringify would turn into texts.
         const events = `"event":${encodeEvent(stored.event)},"corrections":[${earlier.map(encodeEvent).join(',')}]`;
         const body = jsonWithDecimals(rest, { counts_as: signedFromNanos(nanos) });
         response.type('application/json').send(`{${events},${body.slice(1)}\n`);
@@ -78,7 +81,7 @@ function showPrediction({ state: status, takesNegative }: CorrectionPrediction) 
   return { standing: status, takes_negative: takesNegative };
 }
 
-/** Why nobody can correct an event, if that is so. */
+/** Why an event cannot be corrected; undefined when it can. */
 function refusalOf(
   { views }: RouteContext,
   event: UsageEvent,
@@ -93,11 +96,11 @@ function refusalOf(
 
 function writeRoute(context: RouteContext, memory: ConcurrencyLimit, scans: Scans): Route {
   let last: Promise<unknown> = Promise.resolve();
-  /** One at a time: what an event counts as must not change between the look and the write. */
-  const inSlice = <T>(action: () => Promise<T>): Promise<T> => {
-    const turn = last.then(action, action);
-    last = turn.catch(() => undefined);
-    return turn;
+  /** Runs one correction at a time: the quantity must not change between read and write. */
+  const inOrder = <T>(action: () => Promise<T>): Promise<T> => {
+    const result = last.then(action, action);
+    last = result.catch(() => undefined);
+    return result;
   };
   return {
     method: 'post',
@@ -112,7 +115,7 @@ function writeRoute(context: RouteContext, memory: ConcurrencyLimit, scans: Scan
         const id = pathParameter(request, 'id');
         const wanted = readBodyOf(request);
         scans.hold(1, response);
-        const { event, before } = await inSlice(() => correct(context, id, wanted));
+        const { event, before } = await inOrder(() => correct(context, id, wanted));
         const body = jsonWithDecimals(
           { corrects: id, ...(event !== undefined && { id: event.id }) },
           { before, after: wanted.quantity, difference: event?.quantity ?? '0' },
@@ -127,7 +130,9 @@ interface Wanted extends CorrectionNote {
   readonly quantity: Decimal;
 }
 
-/** Appends the difference; no event where the quantity counts as wanted already. */
+/**
+ * Appends the difference as an event; none when the event counts as the wanted quantity already.
+ */
 async function correct(
   { ledger, clock, logger }: RouteContext,
   id: string,
@@ -160,7 +165,7 @@ async function correct(
   return { event, before };
 }
 
-/** The corrections of an event so far, the oldest first, and what it counts as with them. */
+/** The corrections of an event, the oldest first, and its quantity with them in nanos. */
 async function countOf(
   ledger: Ledger,
   event: UsageEvent,
@@ -184,7 +189,7 @@ async function findStored(ledger: Ledger, id: string): Promise<StoredEvent> {
       if (stored.event.id === id) return stored;
     }
   }
-  const fix = 'what is held is renamed or discarded, see /api/v1/held-tenants';
+  const fix = 'rename or discard held usage instead, see /api/v1/held-tenants';
   throw new Problem(404, `no such event, or no longer kept: id: ${quote(id)}: ${fix}`);
 }
 
@@ -211,6 +216,6 @@ function readQuantity(value: unknown): Decimal {
 function readText(text: unknown, field: 'reason' | 'author'): string {
   if (typeof text === 'string' && text.length <= LONGEST_TEXT && CLEAN_TEXT.test(text)) return text;
   throw badRequest(
-    `not a text of 1 to ${LONGEST_TEXT} characters: ${field}: ${quote(text)}: say ${field === 'reason' ? 'why' : 'who corrects it'}`,
+    `not a text of 1 to ${LONGEST_TEXT} characters: ${field}: ${quote(text)}: give ${field === 'reason' ? 'the reason' : 'the name of who corrects it'}`,
   );
 }

@@ -13,16 +13,16 @@ export interface CostAnswer {
   readonly groupBy: readonly string[];
   readonly rows: readonly CostRow[];
   readonly note?: string;
-  /** Of keys that are perhaps misspelled. */
+  /** About keys of `group_by` that may be misspelled. */
   readonly warnings?: readonly string[];
-  /** Plans of which there was usage and is no PriceBook. */
+  /** Plans with usage and without a PriceBook. */
   readonly plansWithoutPrices: readonly string[];
 }
 
-/** Writes an answer in the format that was asked for. */
+/** Sends an answer in the requested format. */
 export const COST_SENDERS = { json: sendJson, csv: sendTable, ndjson: sendNdjson } as const;
 
-/** `file` is how the request asks for it. */
+/** `file` is the CSV format of the request. */
 function sendTable(
   response: Response,
   answer: CostAnswer & { readonly file: CsvFile },
@@ -52,7 +52,9 @@ async function sendNdjson(response: Response, { groupBy, rows }: CostAnswer): Pr
   );
 }
 
-/** Written row by row: quantities and costs are exact decimals, which JSON.stringify would round. */
+/**
+ * Written row by row: quantities and costs are exact decimals, which JSON.stringify would round.
+ */
 async function sendJson(response: Response, answer: CostAnswer): Promise<void> {
   const { range, groupBy, rows, note, warnings, plansWithoutPrices } = answer;
   const unpriced = plansWithoutPrices.toSorted();

@@ -35,11 +35,17 @@ import {
 /** Fields of a row, which a dimension of the same name would overwrite. */
 const ROW_FIELDS = ['currency', 'events', 'unpriced', 'cost'];
 
-/** Answers kept for readers that make do with one of a moment ago, and their size. */
+/**
+ * How many answers are cached for readers that accept an older one, and how many rows each may
+ * have.
+ */
 const SHARED_ANSWERS = 64;
 const SHARED_ROWS = 5000;
 
-/** GET /api/v1/costs: what the usage of a range costs by the price books in force (docs/how-to/costs.md). */
+/**
+ * GET /api/v1/costs: what the usage of a range costs by the price books in force
+ * (docs/how-to/costs.md).
+ */
 export function costsRoute(context: RouteContext, scans: Scans): Route {
   const { clock, ledger, views } = context;
   const sharedAnswers = answersByPrices(context);
@@ -72,7 +78,7 @@ export function costsRoute(context: RouteContext, scans: Scans): Route {
         };
         const requested = { query, range, groupBy, head: ledger.head() };
         const answers = sharedAnswers();
-        const answer = await sharedOrMade({ request, response, asked: requested, answers, make });
+        const answer = await sharedOrMade({ request, response, requested, answers, make });
         const [warning] = answer.warnings ?? [];
         if (format !== 'json' && warning !== undefined) {
           throw badRequest(`${warning}: leave it out, or ask for JSON`);
@@ -83,7 +89,7 @@ export function costsRoute(context: RouteContext, scans: Scans): Route {
   };
 }
 
-/** Answers that readers share, begun afresh with every change of the prices. */
+/** The cache of answers; every change of the prices empties it. */
 function answersByPrices({ clock, views }: RouteContext): () => SharedAnswers<CostAnswer> {
   const none = (): SharedAnswers<CostAnswer> =>
     new SharedAnswers({
@@ -101,9 +107,9 @@ function answersByPrices({ clock, views }: RouteContext): () => SharedAnswers<Co
   };
 }
 
-/** Costs without prices would be wrong. */
+/** The 503 until every PriceBook has been read: costs without prices would be wrong. */
 export function pricesUnread(): Error {
-  const fix = 'try again in a moment; where it stays so, see the log for pricebooks';
+  const fix = 'try again in a moment; if it persists, see the log for pricebooks';
   return tryLater(503, 5, `PriceBooks have not been read yet: ${fix}`);
 }
 
@@ -113,7 +119,10 @@ function refuseRowFields(groupBy: readonly string[]): void {
   throw badRequest(`a field of every row of costs: group_by: ${quote(taken)}: leave it out`);
 }
 
-/** What is asked for, and then, where tiers count, all of the calendar months that it touches. */
+/**
+ * Sums the requested usage. Where prices have tiers, it also sums all calendar months that the
+ * range touches.
+ */
 async function sumCosts(
   context: RouteContext,
   query: Query,
@@ -151,13 +160,13 @@ async function sumCosts(
   return { range, groupBy, rows, plansWithoutPrices: [...without], note, ...warnings };
 }
 
-/** Informational metrics are charged nowhere, so they lack no price either. */
+/** The filter without informational metrics: nobody is charged for them, so they need no price. */
 function chargedOnly(views: Views, filter: EventFilter): EventFilter {
   const catalog = views.catalog();
   return (item) => filter(item) && catalog.find(item.metric)?.informational !== true;
 }
 
-/** Tiers count what a price holds for, in whichever project, region or SKU. */
+/** The filter for tiers, which count usage of all projects, regions and SKUs. */
 function tenantAndMetric(query: Query): EventFilter {
   const [tenant, metric] = [query.get('tenant'), query.get('metric')];
   return (item) =>
@@ -173,7 +182,7 @@ function monthsOf({ from, to }: TimeRange): TimeRange {
   };
 }
 
-/** Throws where there is no answer. */
+/** Returns the sums. Throws when they have too many rows, and while they are rebuilt. */
 function addedOf(outcome: TotalsOutcome): Extract<TotalsOutcome, { kind: 'added' }> {
   if (outcome.kind === 'full') {
     throw badRequest(

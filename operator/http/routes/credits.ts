@@ -21,11 +21,14 @@ const LONGEST_KEY = 128;
 const LONGEST_TEXT = 256;
 const CLEAN_TEXT = /^[^\p{Cc}\p{Cs}\u2028\u2029]+$/u;
 const CURRENCY = /^[A-Z]{3}$/;
-/** As a budget's amount in the custom resources. */
+/** The same limit as for a budget's amount in the custom resources. */
 const MOST_NANOS = 10n ** 21n;
 const MOST_CREDITS = 1_000;
 
-/** GET and POST /api/v1/tenants/{tenant}/credits: prepaid balances, and what they were credited with (docs/how-to/budgets.md#credits). */
+/**
+ * GET and POST /api/v1/tenants/{tenant}/credits: prepaid balances and their credits
+ * (docs/how-to/budgets.md#credits).
+ */
 export function creditRoutes(context: RouteContext, memory: ConcurrencyLimit): readonly Route[] {
   const credits = () => ofOperator(context.views.credits);
   return [
@@ -94,7 +97,7 @@ async function balancesOf({ views }: RouteContext, all: readonly Credit[]) {
     .map(({ tenant, counts, amount, since }) => {
       const used = ofOperator(views.credits).used(tenant, counts);
       if (used === undefined) {
-        throw tryLater(503, 5, 'not counted yet: balances: try again, at the replica that leads');
+        throw tryLater(503, 5, 'not counted yet: balances: try again in a moment');
       }
       return {
         ...showUnit(counts),
@@ -188,7 +191,7 @@ function readText(value: unknown, field: string, longest: number): string | unde
   );
 }
 
-/** A tenant that is known here, or that was credited before. */
+/** Throws 404 for an unknown tenant, 503 until the first discovery pass. */
 function requireKnown({ views }: RouteContext, id: string): void {
   if (views.discovery.tenants().some((tenant) => tenant.id === id)) return;
   if (!views.discovery.known()) {

@@ -7,7 +7,10 @@ import { encodeEvent } from '../../model/event.ts';
 import { isoTime } from '../presentation.ts';
 import type { DeadLetter, DestinationStatusView, DestinationsView } from '../views.ts';
 
-/** The state of each destination, under the names of the earlier release; what is not set is left out. */
+/**
+ * The state of each destination, with the field names of the earlier release; unset fields are left
+ * out.
+ */
 export function showDestinations(
   view: Pick<DestinationsView, 'list' | 'summaryOf'>,
   committed: number,
@@ -113,7 +116,10 @@ function showInvoices(report: InvoiceReport) {
   };
 }
 
-/** A page of dead letters. Written by hand for the sake of the events, whose quantities are exact. */
+/**
+ * Sends a page of dead letters. It writes the JSON by hand, because the events have exact
+ * quantities.
+ */
 export function sendDeadLetters(
   response: Response,
   destination: string,

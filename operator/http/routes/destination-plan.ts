@@ -12,8 +12,9 @@ import { goneSignal } from '../stream-lines.ts';
 import { pricesUnread } from './costs.ts';
 
 /**
- * GET /api/v1/destinations/{name}/plan: what would have to be made and changed at a billing system for its prices to be
- * those of the price books (docs/how-to/costs.md#prices-at-billing-systems). It is only read.
+ * GET /api/v1/destinations/{name}/plan: the prices to create and to change at a billing system so
+ * that it has those of the price books (docs/how-to/costs.md#prices-at-billing-systems). It changes
+ * nothing.
  */
 export function destinationPlanRoute(
   { clock, views }: RouteContext,
@@ -38,7 +39,7 @@ export function destinationPlanRoute(
           throw new Problem(404, `no destination ${quote(name)}: see /api/v1/destinations`);
         }
         if (outcome.kind === 'no-prices') {
-          const fix = 'ask for one of a billing system that makes invoices';
+          const fix = 'name a billing system that makes invoices';
           throw new Problem(
             409,
             `no prices at a ${outcome.type}: destination ${quote(name)}: ${fix}`,
@@ -56,7 +57,7 @@ export function destinationPlanRoute(
   };
 }
 
-/** Today by UTC where none is asked for. */
+/** The requested day; today (UTC) by default. */
 function readDay(text: string | undefined, now: number): string {
   if (text === undefined) return new Date(now).toISOString().slice(0, 10);
   if (isDay(text)) return text;
@@ -83,7 +84,7 @@ function showDifference(difference: PriceDifference) {
   };
 }
 
-/** What only some kinds of differences have. */
+/** Fields that only some kinds of differences have. */
 const NOTHING: {
   readonly price?: string;
   readonly id?: string;

@@ -13,7 +13,7 @@ const MAX_BODY_BYTES = 256 * 1024;
 const MAX_IDS = 5000;
 const PAGE = { min: 1, max: 1000, fallback: 100 };
 
-/** The delivery operations: what is stuck, and what an operator may do about it. */
+/** The routes of deliveries: their state, and replay, discard and cursor moves for operators. */
 export function destinationRoutes(
   context: RouteContext,
   memory: ConcurrencyLimit,
@@ -34,7 +34,7 @@ function listRoute({ views, ledger }: RouteContext): Route {
     path: '/api/v1/destinations',
     access: 'read',
     hub: 'all',
-    summary: 'where delivery stands',
+    summary: 'the state of each destination',
     handlers: [
       (request, response) => {
         readQuery(request, []);
@@ -70,7 +70,7 @@ function replayRoute({ views, logger }: RouteContext, body: RequestHandler): Rou
     method: 'post',
     path: '/api/v1/destinations/{name}/dead-letters/replay',
     access: 'change',
-    summary: 'send dead letters once more',
+    summary: 'send dead letters again',
     handlers: [
       body,
       async (request, response) => {
@@ -95,7 +95,7 @@ function discardRoute({ views, logger }: RouteContext, body: RequestHandler): Ro
     method: 'post',
     path: '/api/v1/destinations/{name}/dead-letters/discard',
     access: 'change',
-    summary: 'give dead letters up for good',
+    summary: 'discard dead letters for good',
     handlers: [
       body,
       async (request, response) => {
@@ -116,7 +116,7 @@ function cursorRoute({ views, ledger, logger }: RouteContext, body: RequestHandl
     method: 'post',
     path: '/api/v1/destinations/{name}/cursor',
     access: 'change',
-    summary: 'put a cursor at a position of the ledger',
+    summary: 'move a cursor to a position of the ledger',
     handlers: [
       body,
       async (request, response) => {
@@ -138,7 +138,7 @@ function cursorRoute({ views, ledger, logger }: RouteContext, body: RequestHandl
 
 const SELECTION = '{"ids": [...]} or {"all": true}';
 
-/** What to send again; all of it, without force, where there is no body. */
+/** The dead letters to send again: all of them, without force, when there is no body. */
 function readReplay({ body }: Request): {
   readonly ids: readonly string[] | undefined;
   readonly force: boolean;
@@ -182,11 +182,14 @@ function readForce(force: unknown = false): boolean {
 function wantsForce(name: string, { reason }: WantsForce): Problem {
   return new Problem(
     409,
-    `${reason}: destination ${quote(name)}: nothing was changed: send "force": true to do it all the same`,
+    `${reason}: destination ${quote(name)}: nothing was changed: send "force": true to do it anyway`,
   );
 }
 
-/** The cause is here: what the destination itself answers to an event is the event's own outcome. */
+/**
+ * The error of a failed operation, caused by this operator. A destination's refusal of an event is
+ * the outcome of that event.
+ */
 function failure(name: string, outcome: OperationFailure): Problem {
   if (outcome.kind === 'unknown-destination') return noDestination(name);
   return new Problem(409, `${outcome.reason}: destination ${quote(name)}: nothing was changed`);

@@ -16,7 +16,9 @@ import type { Gap } from '../views.ts';
 
 const COLLECTOR = 'collector';
 
-/** GET /api/v1/events/{id}/explain: the objects, spans, label decisions and rule behind a number. */
+/**
+ * GET /api/v1/events/{id}/explain: the objects, spans, label decisions and rule behind a quantity.
+ */
 export function explainRoute({ ledger, views }: RouteContext, scans: Scans): Route {
   return {
     method: 'get',
@@ -31,11 +33,11 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Scans): Rou
         const id = pathParameter(request, 'id');
         scans.hold(1, response);
         const event = await ledger.find(id);
-        // Another tenant's is as if it were not there.
+        // An event of another tenant is answered as if it did not exist.
         if (event === undefined || isForeign(request, event.tenant)) {
           throw new Problem(
             404,
-            `no such event: ledger: ${quote(id)}: take an id out of /api/v1/events`,
+            `no such event: ledger: ${quote(id)}: use an id of /api/v1/events`,
           );
         }
         if (event.source !== COLLECTOR) {
@@ -50,7 +52,7 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Scans): Rou
         const rule = meteringRule(event.metric);
         const isTenant = tenantOf(request) !== undefined;
         if (found.kind === 'asked') {
-          // What Prometheus is asked tells of the provider's own systems.
+          // The query is about the provider's own systems, so a tenant does not read it.
           send(event, showRequested(event, isTenant ? undefined : found.promql, rule));
           return;
         }
@@ -59,9 +61,9 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Scans): Rou
         const gaps = isTenant ? bearing.flatMap((gap) => forTenant(gap, own) ?? []) : bearing;
         send(event, showMeasured(event, found.explanation, rule, gaps));
 
-        function send(of: UsageEvent, rest: object): void {
+        function send(of: UsageEvent, fields: object): void {
           // The event's quantity is an exact decimal, which JSON.stringify would make a text.
-          const body = `{"event":${encodeEvent(of)},${JSON.stringify(rest).slice(1)}\n`;
+          const body = `{"event":${encodeEvent(of)},${JSON.stringify(fields).slice(1)}\n`;
           response.type('application/json').send(body);
         }
       },
@@ -113,7 +115,7 @@ function showMeasured(
   { text, documentation }: MeteringRule,
   gaps: readonly Gap[],
 ): object {
-  const { measured, carried, givenBack, addsUp, shares, remainder: rest } = explanation;
+  const { measured, carried, givenBack, addsUp, shares, remainder } = explanation;
   const start = Date.parse(event.window_start);
   return {
     source: COLLECTOR,
@@ -127,7 +129,7 @@ function showMeasured(
     backfilled: event.properties?.['backfilled'] === true,
     gaps: gaps.map(showGap),
     objects: shares.map((share) => showShare(share, explanation, start)),
-    not_listed: rest,
+    not_listed: remainder,
   };
 }
 
@@ -150,7 +152,7 @@ function showShare(
   };
 }
 
-/** Touches the event's window and bears on its metric. */
+/** Whether a gap overlaps the event's window and affects its metric. */
 function concerns(gap: Gap, event: UsageEvent): boolean {
   const touches =
     gap.from < Date.parse(event.window_end) && gap.to > Date.parse(event.window_start);

@@ -3,7 +3,7 @@ import { readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import type { FleetStreamView } from '../views.ts';
 
-/** GET /api/v1/fleet: every stream with its meter, as far as it is behind and what is wrong with it. */
+/** GET /api/v1/fleet: every stream with the report of its meter, its lag and its problems. */
 export function fleetRoute({ views }: RouteContext): Route {
   return {
     method: 'get',

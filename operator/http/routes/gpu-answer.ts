@@ -5,33 +5,36 @@ import { type CsvFile, sendCsv } from '../csv.ts';
 import { jsonWithDecimals } from '../presentation.ts';
 import { streamLines } from '../stream-lines.ts';
 
-/** What tenants had of GPUs in a range. */
+/** The GPU-hours of a range. */
 interface GpuAnswer {
   readonly range: TimeRange;
   readonly groupBy: readonly GpuKey[];
   readonly rows: readonly GpuSumRow[];
   /** One for each model. */
   readonly totals: readonly GpuSumRow[];
-  /** Of all tenants and of none: then what is installed belongs to it. */
+  /**
+   * Whether the answer covers all GPUs, assigned to tenants or not. Only then it has installed
+   * hours.
+   */
   readonly ofEverybody: boolean;
-  /** RFC 3339; undefined while nothing is kept. */
+  /** RFC 3339; undefined while no GPU-hours are stored. */
   readonly since: string | undefined;
   readonly note: string | undefined;
 }
 
-/** Writes an answer in the format that was asked for. */
+/** Sends an answer in the requested format. */
 export const GPU_SENDERS = { json: sendJson, csv: sendTable, ndjson: sendNdjson } as const;
 
-/** Where nothing measured how busy GPUs were: unknown, which is not zero. */
+/** The utilization of GPUs that nothing measured; unknown is not zero. */
 const UNKNOWN = 'unknown';
 
-/** `file` is how the request asks for it. */
+/** `file` is the CSV format of the request. */
 function sendTable(
   response: Response,
   answer: GpuAnswer & { readonly file: CsvFile },
 ): Promise<void> {
   const { groupBy, rows, file } = answer;
-  const withInstalled = reportsInstalled(answer);
+  const withInstalled = hasInstalled(answer);
   const installed = withInstalled ? ['installed'] : [];
   const hours = ['delivered', 'healthy', 'reserved', 'in_use', 'idle', ...installed];
   const figures = [...hours, 'utilization', 'utilization_hours'];
@@ -92,11 +95,11 @@ async function sendJson(response: Response, answer: GpuAnswer): Promise<void> {
 
 function rowJson(answer: GpuAnswer, row: GpuSumRow): string {
   const keys = Object.fromEntries(answer.groupBy.map((key, index) => [key, row.keys[index]]));
-  return figuresJson(keys, row, reportsInstalled(answer));
+  return figuresJson(keys, row, hasInstalled(answer));
 }
 
-/** What is installed is nobody's, so that rows by tenant do not tell it. */
-function reportsInstalled({ groupBy, ofEverybody }: GpuAnswer): boolean {
+/** Whether rows have installed hours. Those belong to no tenant, so rows by tenant have none. */
+function hasInstalled({ groupBy, ofEverybody }: GpuAnswer): boolean {
   return ofEverybody && !groupBy.includes('tenant');
 }
 

@@ -11,11 +11,11 @@ import { goneSignal } from '../stream-lines.ts';
 import { GPU_SENDERS } from './gpu-answer.ts';
 import { MAX_ROWS, refuseLongByWindow, tooManyRows } from './usage.ts';
 
-/** Said where some of a range is gone. */
+/** The note when part of the range is no longer stored. */
 const PARTIAL =
   'some of the range is no longer kept: whole UTC hours are kept for 35 days, whole days for 400 days, windows for a day';
 
-/** GET /api/v1/gpus: what tenants had of the GPUs of each model, and what of it they used. */
+/** GET /api/v1/gpus: GPU-hours by tenant and model, delivered, healthy, reserved and in use. */
 export function gpusRoute({ clock, ledger }: RouteContext, scans: Scans): Route {
   return {
     method: 'get',

@@ -1,5 +1,5 @@
 import type { ReadinessCheck, Views } from '../views.ts';
-import { onceASlice } from '../once-a-slice.ts';
+import { oncePerTick } from '../once-per-tick.ts';
 import { readChoice, readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 
@@ -8,8 +8,8 @@ export function healthRoutes(
   context: ProbedContext & Pick<RouteContext, 'metrics'>,
 ): readonly Route[] {
   const { metrics } = context;
-  // Whoever reaches the port may ask, and rendering takes some milliseconds.
-  const render = onceASlice(() => metrics.metrics());
+  // Anyone who reaches the port may send the request, and rendering takes some milliseconds.
+  const render = oncePerTick(() => metrics.metrics());
   return [
     ...probeRoutes(context),
     {
@@ -27,12 +27,14 @@ export function healthRoutes(
   ];
 }
 
-/** What probes ask about. */
+/** The views behind the probes. */
 interface ProbedContext {
   readonly views: Pick<Views, 'readiness' | 'leads'>;
 }
 
-/** /healthz, /readyz and /leaderz: at LISTEN_ADDR, and at PROBE_ADDR where nothing else is served. */
+/**
+ * /healthz, /readyz and /leaderz: at LISTEN_ADDR, and at PROBE_ADDR where nothing else is served.
+ */
 export function probeRoutes({ views }: ProbedContext): readonly Route[] {
   return [
     {

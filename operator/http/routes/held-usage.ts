@@ -13,11 +13,14 @@ import type { Route, RouteContext } from '../route.ts';
 
 const PATH = '/api/v1/held-tenants';
 const MAX_BODY_BYTES = 4 * 1024;
-/** Of one tenant; sums are of all. */
+/** Events listed for one tenant; its sums cover all of them. */
 const MOST_SHOWN = 100;
 const LONGEST_TENANT = 128;
 
-/** Usage of tenants that nobody knows, and what an operator decides about it (docs/reference/events.md#unknown-tenants). */
+/**
+ * Held usage of unknown tenants, and the operator's decision about it
+ * (docs/reference/events.md#unknown-tenants).
+ */
 export function heldTenantRoutes(
   context: RouteContext,
   memory: ConcurrencyLimit,
@@ -30,7 +33,7 @@ export function heldTenantRoutes(
       path: PATH,
       access: 'read',
       hub: 'refused',
-      summary: 'usage of tenants that nobody knows, held',
+      summary: 'held usage of unknown tenants',
       handlers: [
         (request, response) => {
           readQuery(request, []);
@@ -48,18 +51,21 @@ export function heldTenantRoutes(
       path: `${PATH}/{tenant}`,
       access: 'read',
       hub: 'refused',
-      summary: 'what is held of one tenant',
+      summary: 'held usage of one tenant',
       handlers: [(request, response) => showHeld(context, request, response)],
     },
-    decisionRoute(context, 'release', 'let it go on, and all later usage of the tenant', (tenant) =>
-      held().release(tenant),
+    decisionRoute(
+      context,
+      'release',
+      'deliver held usage, and all later usage of the tenant',
+      (tenant) => held().release(tenant),
     ),
     {
       method: 'post',
       path: `${PATH}/{tenant}/rename`,
       access: 'change',
       hub: 'refused',
-      summary: 'give it to a known tenant instead',
+      summary: 'deliver held usage under a known tenant',
       handlers: [
         body,
         async (request, response) => {
@@ -71,7 +77,7 @@ export function heldTenantRoutes(
         },
       ],
     },
-    decisionRoute(context, 'discard', 'give it up; its ids stay used', (tenant) =>
+    decisionRoute(context, 'discard', 'discard held usage; its ids stay used', (tenant) =>
       held().discard(tenant),
     ),
   ];
@@ -110,7 +116,7 @@ async function showHeld(
   const tenant = pathParameter(request, 'tenant');
   const held = ofOperator(views.held);
   const found = held.list().find((one) => one.tenant === tenant);
-  if (found === undefined) throw noneHeld(tenant);
+  if (found === undefined) throw nothingHeld(tenant);
   const sums = new Map<string, { metric: string; unit: string; events: number; nanos: bigint }>();
   const shown: string[] = [];
   for await (const { at, event } of held.eventsOf(tenant)) {
@@ -157,7 +163,7 @@ function answer(
       return;
     }
     case 'none-held':
-      throw noneHeld(tenant);
+      throw nothingHeld(tenant);
     case 'refused':
       throw new Problem(409, `${outcome.reason}: nothing was changed`);
     default:
@@ -165,8 +171,8 @@ function answer(
   }
 }
 
-function noneHeld(tenant: string): Problem {
-  return new Problem(404, `nothing is held of tenant ${quote(tenant)}: see ${PATH}`);
+function nothingHeld(tenant: string): Problem {
+  return new Problem(404, `no usage is held of tenant ${quote(tenant)}: see ${PATH}`);
 }
 
 function readTo(request: Request): string {

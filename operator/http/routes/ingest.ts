@@ -112,12 +112,13 @@ function eventsOf(body: unknown): readonly unknown[] {
 }
 
 function notKnownYet(): Problem {
-  const what = 'waiting for discovery: metrics of the collector: whether it measures these itself';
+  const what =
+    'waiting for discovery: it is unknown yet whether the collector measures these metrics';
   return tryLater(503, 5, `${what}: nothing was recorded: try again in a few seconds`);
 }
 
 function tooMuchHeld(): Problem {
-  const what = 'too much is held of tenants that nobody knows: nothing was recorded';
+  const what = 'too much usage of unknown tenants is held: nothing was recorded';
   return tryLater(503, 60, `${what}: release, rename or discard it, see /api/v1/held-tenants`);
 }
 

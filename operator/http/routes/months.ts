@@ -39,7 +39,7 @@ interface MonthAnswer {
   readonly note?: string;
 }
 
-/** GET /api/v1/months/{month}: a calendar month, the month before, and what it comes to at its end. */
+/** GET /api/v1/months/{month}: a calendar month, the month before, and a forecast. */
 export function monthRoute(context: RouteContext, scans: Scans): Route {
   const { clock, ledger } = context;
   const shared = new SharedAnswers<MonthAnswer>({
@@ -117,7 +117,7 @@ function readMonthKeys(text: string | undefined): readonly string[] {
   );
 }
 
-/** What is not known is an empty cell. */
+/** Unknown figures are empty cells. */
 function sendTable(
   response: Response,
   file: CsvFile,
@@ -143,7 +143,7 @@ async function* lines(
   groupBy: readonly string[],
   { span, since, rows, note }: MonthAnswer,
 ): AsyncGenerator<string> {
-  const { from, to, until, before, completeDays: wholeDays } = span;
+  const { from, to, until, before, completeDays } = span;
   const head = JSON.stringify({
     month,
     from: isoTime(from),
@@ -151,7 +151,7 @@ async function* lines(
     until: isoTime(until),
     over: until === to,
     before: new Date(before).toISOString().slice(0, 7),
-    whole_days: wholeDays,
+    whole_days: completeDays,
     group_by: groupBy,
     measured_since: isoTime(since),
     note,

@@ -18,7 +18,10 @@ const DEFAULT_VALIDITY_MS = 3_600_000;
 const LONGEST_TENANT = 400;
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** Makes tokens with which a tenant may look at its own usage, and ends them (docs/how-to/portal.md#tokens). */
+/**
+ * Creates and revokes portal tokens, with which a tenant reads its own usage
+ * (docs/how-to/portal.md#tokens).
+ */
 export function portalTokenRoutes(
   context: RouteContext,
   memory: ConcurrencyLimit,
@@ -30,7 +33,7 @@ export function portalTokenRoutes(
       path: PATH,
       access: 'change',
       hub: 'refused',
-      summary: 'make a token with which a tenant may look at its own usage',
+      summary: 'create a portal token, with which a tenant reads its own usage',
       handlers: [
         readBody({ maxBytes: MAX_BODY_BYTES, memory, optional: true }),
         async (request, response) => {
@@ -42,13 +45,13 @@ export function portalTokenRoutes(
           if (minted === undefined) throw noPortal();
           const { id, token, expiresAt } = minted;
           const expires = isoTime(expiresAt);
-          logger.info('[http] an operator made a portal token', { tenant, id, expires });
+          logger.info('[http] an operator created a portal token', { tenant, id, expires });
           response.status(201).json({
             id,
             tenant,
             token,
             expires_at: expires,
-            // Browsers keep a fragment to themselves: it is in no log of a server or proxy.
+            // Browsers do not send a fragment, so no log of a server or proxy has it.
             link: `/portal#token=${token}`,
           });
         },
@@ -59,7 +62,7 @@ export function portalTokenRoutes(
       path: PATH,
       access: 'change',
       hub: 'refused',
-      summary: 'end all portal tokens of a tenant at once',
+      summary: 'revoke all portal tokens of a tenant',
       handlers: [
         refuseBody,
         async (request, response) => {
@@ -77,7 +80,7 @@ export function portalTokenRoutes(
       path: `${PATH}/{id}`,
       access: 'change',
       hub: 'refused',
-      summary: 'end one portal token of a tenant at once',
+      summary: 'revoke one portal token of a tenant',
       handlers: [
         refuseBody,
         async (request, response) => {
@@ -109,7 +112,7 @@ function refuseWithoutKeys({ portal }: RouteContext): void {
   if (!portal.isOn()) throw noPortal();
 }
 
-/** What whoever asks for anything of the portal reads while there is none. */
+/** The 404 of every route of the portal while there is no key. */
 export function noPortal(): Problem {
   return new Problem(
     404,
@@ -117,7 +120,7 @@ export function noPortal(): Problem {
   );
 }
 
-/** Also one that is gone: its tokens are to end all the same. */
+/** The tenant of the path, also one that is gone: its tokens can still be revoked. */
 function anyTenant(request: Request): string {
   const id = pathParameter(request, 'tenant');
   if (id.length <= LONGEST_TENANT) return id;

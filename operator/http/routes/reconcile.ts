@@ -25,17 +25,20 @@ const DAY_MS = 86_400_000;
 const DELETED =
   'some events of the range may have been deleted by RETENTION: the ledger has less than was delivered';
 const SUMMED =
-  'the events of the first days are deleted: their sums are compared, and what was refused or held back then shows as a difference; from here on every event is kept:';
+  'the events of the first days are deleted: their sums are compared, and what was refused or withheld then shows as a difference; from here on every event is kept:';
 
 interface Result {
   readonly destination: string;
-  /** Equal sums come to other amounts where its prices differ from the price books. */
+  /** Where its prices differ from the price books, equal sums are billed as other amounts. */
   readonly prices: PriceReport | undefined;
   readonly error?: string;
   readonly rows: readonly ReconcileRow[];
 }
 
-/** GET /api/v1/reconcile: the ledger's sums against what each destination has recorded or acknowledged (docs/explanation/delivery.md#reconciliation). */
+/**
+ * GET /api/v1/reconcile: the ledger's sums against what each destination has recorded or
+ * acknowledged (docs/explanation/delivery.md#reconciliation).
+ */
 export function reconcileRoute(context: RouteContext, scans: Scans): Route {
   const { views, ledger, clock } = context;
   return {
@@ -73,7 +76,10 @@ export function reconcileRoute(context: RouteContext, scans: Scans): Route {
   };
 }
 
-/** The sums of the days whose events are deleted; undefined where there are none, or none are kept. */
+/**
+ * The sums of the days whose events are deleted; undefined when no events are, or no sums are
+ * stored.
+ */
 async function sumDeleted(
   context: RouteContext,
   { from, to }: TimeRange,
@@ -161,8 +167,8 @@ function rowJson(row: ReconcileRow): string {
     ...(difference === undefined ? [] : [['difference', difference]]),
   ].map(([name, value]) => `"${name}":${value}`);
   const compared = difference === undefined ? {} : { match: matches(row) };
-  const rest = JSON.stringify({ tenant, metric, ...compared, note });
-  return `${rest.slice(0, -1)},${numbers.join(',')}}`;
+  const fields = JSON.stringify({ tenant, metric, ...compared, note });
+  return `${fields.slice(0, -1)},${numbers.join(',')}}`;
 }
 
 function matches({ difference }: ReconcileRow): boolean {

@@ -27,18 +27,20 @@ import { verifyRoute } from './verify.ts';
 import { webhookRoute } from './webhooks.ts';
 import { windowRoutes } from './windows.ts';
 
-/** Bytes of request bodies under way of clients with a token, all together. */
+/** Bytes of all request bodies in progress of clients with a token. */
 const BODY_MEMORY_BYTES = 64 * 1024 * 1024;
 
-/** Bytes that have come of bodies of clients without a token, all together: 16 of the largest. */
+/**
+ * Received bytes of all request bodies in progress of clients without a token: 16 of the largest.
+ */
 const WEBHOOK_MEMORY_BYTES = 16 * 1024 * 1024;
 
-/** Requests that ask billing systems for their prices, at the same time. */
+/** How many requests may read the prices of billing systems at a time. */
 const CONCURRENT_COMPARISONS = 2;
 
 /**
- * Every operation of the API, and the dashboard's page. `docs/reference/openapi.yaml` lists the same; a test
- * compares them.
+ * Every operation of the API, and the dashboard's page. `docs/reference/openapi.yaml` lists the
+ * same; a test compares them.
  */
 export function createRoutes(context: RouteContext, page: Page): readonly Route[] {
   const busy = 'too much is being sent at once';
@@ -48,7 +50,7 @@ export function createRoutes(context: RouteContext, page: Page): readonly Route[
   const verifications = new ConcurrencyLimit(1, 'the ledger is being verified');
   const comparisons = new ConcurrencyLimit(CONCURRENT_COMPARISONS, 'too many plans at once');
   const routes = [
-    // First, because Express tries routes in order and this one is asked most.
+    // First, because Express tries routes in order and this one is used most.
     ingestRoute(context, memory),
     ...healthRoutes(context),
     statusRoute(context),

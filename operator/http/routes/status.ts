@@ -7,7 +7,7 @@ import type { Route, RouteContext } from '../route.ts';
 import type { Unattributed } from '../views.ts';
 import { showDestinations } from './destination-answer.ts';
 
-/** GET /api/v1/status: the operator at a glance, and everything that is wrong with it. */
+/** GET /api/v1/status: the state of the operator, and all of its problems. */
 export function statusRoute({ version, views, ledger, clock }: RouteContext): Route {
   return {
     method: 'get',
@@ -59,7 +59,7 @@ export function statusRoute({ version, views, ledger, clock }: RouteContext): Ro
   };
 }
 
-/** Usually most tenant clusters have no nodes of their own, and there may be thousands. */
+/** Tenant clusters in a list. Usually most have no private nodes, and there may be thousands. */
 const MOST_ITEMS = 100;
 
 function firstOf(items: readonly string[]) {
@@ -74,7 +74,7 @@ function showFailure(failure: { readonly reason: string; readonly since: number 
   return failure && { reason: failure.reason, since: isoTime(failure.since) };
 }
 
-/** A hub marks nothing. */
+/** The status of a hub, which marks no objects. */
 const UNMARKED: MarkingStatus = { suspendedClusters: [], pending: 0, problems: [] };
 
 function showEnforcement({ suspendedClusters, pending, problems }: MarkingStatus) {
@@ -105,12 +105,12 @@ function cursors(all: readonly { readonly destination: string; readonly sequence
   return Object.fromEntries(all.map(({ destination, sequence }) => [destination, sequence]));
 }
 
-/** What an administrator should know about the configuration itself. */
+/** Warnings about the configuration itself. */
 function* warnings(settings: Settings, http: HttpSettings): Generator<string> {
   const hasPortal = http.portalKeys.length > 0 || http.portalKeysFile !== undefined;
   if (http.apiTokens.length === 0 && http.apiTokenFile === undefined) {
     yield hasPortal
-      ? 'API_TOKEN is not set: nobody but tenants can read, and no token of theirs can be made'
+      ? 'API_TOKEN is not set: only tenants can read, and no portal token can be created'
       : 'API_TOKEN is not set: everyone who reaches this address can read; changes are disabled';
   }
   if (settings.identity.region === 'default') {

@@ -11,7 +11,9 @@ import { isoTime } from '../presentation.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { tenantOf } from '../scope.ts';
 
-/** GET /api/v1/tenants and /api/v1/tenants/{tenant}: who is billed, and for which tenant clusters. */
+/**
+ * GET /api/v1/tenants and /api/v1/tenants/{tenant}: who is billed, and for which tenant clusters.
+ */
 export function tenantRoutes({ views }: RouteContext): readonly Route[] {
   const shown = (tenant: Tenant, names: ReadonlyMap<string, string>) => ({
     ...showTenant(tenant, stateOf(tenant.id)),
@@ -56,10 +58,11 @@ export function tenantRoutes({ views }: RouteContext): readonly Route[] {
           const all = views.discovery.clusters();
           const clusters = all.filter((cluster) => cluster.tenant === id);
           const isTenant = tenantOf(request) !== undefined;
-          // A tenant's names are told apart from each other only, so that they say nothing of other tenants'.
+          // For a tenant, names are unique among its own clusters only: they reveal nothing of
+          // others.
           response.json({
             ...shown(tenant, clusterNames(isTenant ? clusters : all)),
-            tenant_clusters: clusters.map(isTenant ? showOwnCluster : showCluster),
+            tenant_clusters: clusters.map(isTenant ? showClusterToTenant : showCluster),
             budget: showBudget(views.budgets?.of(id)),
           });
         },
@@ -68,7 +71,10 @@ export function tenantRoutes({ views }: RouteContext): readonly Route[] {
   ];
 }
 
-/** What people call each tenant cluster, by id; those of one display name are told apart by what tells them apart. */
+/**
+ * A unique name for each tenant cluster, by id: the display name, then with the name, then with the
+ * namespace and name.
+ */
 function clusterNames(clusters: readonly TenantCluster[]): ReadonlyMap<string, string> {
   const names = [
     ({ displayName }: TenantCluster) => displayName,
@@ -83,7 +89,7 @@ function clusterNames(clusters: readonly TenantCluster[]): ReadonlyMap<string, s
   );
 }
 
-/** The names of the earlier release; what is not set is left out. */
+/** A tenant with the field names of the earlier release; unset fields are left out. */
 function showTenant(tenant: Tenant, billingState: BillingState) {
   const { costCenter, customerIds } = tenant;
   return {
@@ -103,7 +109,7 @@ function showTenant(tenant: Tenant, billingState: BillingState) {
   };
 }
 
-/** A tenant that only pushed usage tells of, and how many of its events are held. */
+/** Marks a tenant that only pushed usage names, with the number of its held events. */
 function showPushed({ held }: RouteContext['views'], { id }: Tenant) {
   if (held === undefined || !held.pushedTenants().some((pushed) => pushed.id === id)) return {};
   const waiting = held.list().find(({ tenant }) => tenant === id);
@@ -114,7 +120,7 @@ function inOrder(customerIds: CustomerIds) {
   return Object.fromEntries([...CUSTOMER_ID_KEYS.keys()].map((type) => [type, customerIds[type]]));
 }
 
-/** How its budget stands; when it is used up is left out where that is never. */
+/** The state of a budget. `used_up_at` is left out when it is never used up. */
 function showBudget(status: BudgetState | undefined) {
   if (status === undefined) return undefined;
   const { budget, period, state, uncounted } = status;
@@ -133,13 +139,16 @@ function showBudget(status: BudgetState | undefined) {
   };
 }
 
-/** A prepaid balance has no end, and no beginning before it is credited. */
+/**
+ * RFC 3339; undefined for an infinite time. A prepaid balance has no end, and no beginning before
+ * the first credit.
+ */
 function boundary(ms: number): string | undefined {
   return Number.isFinite(ms) ? isoTime(ms) : undefined;
 }
 
-/** What the tenant itself may know: names of overrides are the operators'. */
-function showOwnCluster(cluster: TenantCluster) {
+/** A tenant cluster as its tenant may read it: without the names of overrides. */
+function showClusterToTenant(cluster: TenantCluster) {
   return { ...showCluster(cluster), overrides: [] };
 }
 
@@ -161,7 +170,7 @@ function showCluster(cluster: TenantCluster) {
   };
 }
 
-/** Throws 404 for a tenant that is not known here, 503 while that cannot be told. */
+/** Throws 404 for an unknown tenant, 503 until the first discovery pass. */
 export function requireTenant({ views }: Pick<RouteContext, 'views'>, id: string): void {
   if (views.discovery.tenants().some((tenant) => tenant.id === id)) return;
   if (!views.discovery.known()) {

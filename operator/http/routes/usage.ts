@@ -37,19 +37,22 @@ export const MAX_ROWS = 100_000;
 const MAX_KEYS = 8;
 const DIMENSION_KEY = /^[a-z][a-z0-9_]{0,63}$/;
 const TIME_KEYS = ['day', 'hour', 'window'];
-/** Windows are read event by event, so that few of them are asked for at a time. */
+/** The longest range by window: windows are summed event by event. */
 const LONGEST_BY_WINDOW_MS = 25 * 3_600_000;
-/** Every row has them anyway. */
+/** Keys that every row has anyway. */
 const IMPLIED_KEYS = ['metric', 'unit'];
 const FIELDS: readonly string[] = GROUP_FIELDS;
 const RESERVED: readonly string[] = RESERVED_KEYS;
 
-/** Answers kept for readers that make do with one of a moment ago, and their size. */
+/**
+ * How many answers are cached for readers that accept an older one, and how many rows each may
+ * have.
+ */
 const SHARED_ANSWERS = 64;
 const SHARED_ROWS = 5000;
 const LONGEST_AGE_S = 300;
 
-/** The note where some of a range is gone. */
+/** The note when part of the range is no longer stored. */
 const PARTIAL =
   'some of the range is no longer kept: whole UTC hours are kept for 35 days, whole days for 400 days, parts of hours for RETENTION';
 
@@ -118,7 +121,7 @@ export function usageRoute(context: RouteContext, scans: Scans): Route {
         const answer = await sharedOrMade({
           request,
           response,
-          asked: requested,
+          requested,
           answers: shared,
           make,
         });
@@ -132,17 +135,20 @@ export function usageRoute(context: RouteContext, scans: Scans): Route {
   };
 }
 
-/** An answer of a moment ago where the reader makes do with one, else one made now. */
+/**
+ * Returns a cached answer when the reader accepts one (`Cache-Control: max-age`), or else a new
+ * one.
+ */
 export function sharedOrMade<T>({
   request,
   response,
-  asked: { query, range, groupBy, head },
+  requested: { query, range, groupBy, head },
   answers,
   make,
 }: {
   readonly request: Request;
   readonly response: Response;
-  readonly asked: {
+  readonly requested: {
     readonly query: Query;
     readonly range: TimeRange;
     readonly groupBy: readonly string[];
@@ -156,7 +162,7 @@ export function sharedOrMade<T>({
   if (maxAgeMs <= 0) return make(goneSignal(response));
   const selection = selectionOf(query);
   const key = JSON.stringify([tenantOf(request) ?? null, range.from, range.to, groupBy, selection]);
-  // An answer that others may wait for is made to the end.
+  // Others may wait for this answer, so it does not stop when this client disconnects.
   return answers.get(key, { head, maxAgeMs }, () => make(new AbortController().signal));
 }
 
@@ -190,20 +196,20 @@ function unknownKey(key: string): Error {
 }
 
 /**
- * What is to be said of keys that are perhaps misspelled: no metric declares them, and no event of the
- * answer has them. Undeclared dimensions may be pushed, so they cannot be refused beforehand. `isOwn` tells keys of the
- * answer that are none of events.
+ * Warns of keys that may be misspelled: no metric declares them, and no event of the answer has
+ * them. They are not refused, because clients may push undeclared dimensions. `isAnswerKey` is true
+ * for keys that the answer has and events have not.
  */
 export function emptyKeys(
   { views }: RouteContext,
   groupBy: readonly string[],
   rows: readonly Pick<UsageRow, 'keys'>[],
-  isOwn: (key: string) => boolean = () => false,
+  isAnswerKey: (key: string) => boolean = () => false,
 ): { readonly warnings?: readonly string[] } {
   const { metrics } = views.catalog();
   const warnings = groupBy.flatMap((key, index) => {
     const isKnown =
-      isOwn(key) ||
+      isAnswerKey(key) ||
       FIELDS.includes(key) ||
       TIME_KEYS.includes(key) ||
       isGeneralDimension(key) ||
@@ -215,7 +221,7 @@ export function emptyKeys(
   return warnings.length === 0 ? {} : { warnings };
 }
 
-/** Milliseconds of `Cache-Control: max-age`, which dashboards send: so old may the answer be. */
+/** How old the answer may be, in milliseconds, by `Cache-Control: max-age`. Dashboards send it. */
 export function readMaxAge(request: Request): number {
   const [, seconds = '0'] =
     /\bmax-age=(\d{1,6})\b/.exec(request.headers['cache-control'] ?? '') ?? [];
@@ -229,10 +235,10 @@ export function tooManyRows(): Error {
 }
 
 export function rebuilding(): Error {
-  return tryLater(503, 60, 'usage sums are being made anew: see the log: try again in a minute');
+  return tryLater(503, 60, 'usage sums are being rebuilt: see the log: try again in a minute');
 }
 
-/** From when on anything was measured, as far as it is still known; undefined before the first event. */
+/** When measuring began, as far as that is still known; undefined before the first event. */
 export async function measuredSince({
   ledger,
   totals,
@@ -244,12 +250,12 @@ export async function measuredSince({
   return first === undefined ? undefined : Date.parse(first.event.window_start);
 }
 
-/** What tells one selection of sums from another, beside the tenant, the range and the grouping. */
+/** The filters and the format, which are part of the key of a cached answer. */
 export function selectionOf(query: Query): readonly (string | null)[] {
   return [...FILTER_PARAMETERS, 'format'].map((name) => query.get(name) ?? null);
 }
 
-/** What is to be known about sums, for `note` of their answer; undefined where they are complete. */
+/** The `note` of an answer whose sums are incomplete; undefined when they are complete. */
 export function noteOf(
   outcomes: readonly Extract<TotalsOutcome, { kind: 'added' }>[],
 ): string | undefined {
@@ -257,13 +263,13 @@ export function noteOf(
   const notes = outcomes.some(({ partial }) => partial) ? [PARTIAL] : [];
   if (summedUpTo !== Infinity) {
     notes.push(
-      `summed up to ${isoTime(summedUpTo)}: sums are catching up with the ledger, ask again in a minute`,
+      `summed up to ${isoTime(summedUpTo)}: sums are catching up with the ledger, try again in a minute`,
     );
   }
   return notes.length === 0 ? undefined : notes.join('; ');
 }
 
-/** From the sums that are kept, or, where none are, from the ledger itself. */
+/** Adds usage from the stored sums, or from the events of the ledger where no sums are stored. */
 export async function addUsage(
   { ledger, totals }: RouteContext,
   sums: Summands,
@@ -321,7 +327,7 @@ function rowJson(groupBy: readonly string[], { metric, unit, events, ...row }: U
   return jsonWithDecimals(fields, { quantity: row.quantity });
 }
 
-/** All rows of a metric and unit together, so that no reader has to add. */
+/** The total of each metric and unit, so that no reader has to add. */
 function totalsOf(rows: readonly UsageRow[]): readonly string[] {
   const totals = new Map<string, { metric: string; unit: string; events: number; nanos: bigint }>();
   for (const { metric, unit, quantity, events } of rows) {

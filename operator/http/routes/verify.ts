@@ -3,7 +3,10 @@ import { readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { goneSignal } from '../stream-lines.ts';
 
-/** GET /api/v1/ledger/verify: reads every stored byte; 200 when all is well, 409 with the first problems when not. */
+/**
+ * GET /api/v1/ledger/verify: reads every stored byte. 200 when the ledger is intact, 409 with the
+ * first problems otherwise.
+ */
 export function verifyRoute(
   { ledger, logger }: RouteContext,
   verifications: ConcurrencyLimit,

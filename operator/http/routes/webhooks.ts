@@ -19,7 +19,7 @@ interface AlertingSystem {
   readonly secretVariable: string;
 }
 
-/** By every spelling of their names; those with a neutral name first. */
+/** The systems by every spelling of their names, those with a neutral name first. */
 const SYSTEMS: ReadonlyMap<string, AlertingSystem> = new Map(
   alertingDefinitions().flatMap(({ type, spellings, variables, alerts }) => {
     const name = alerts?.secretVariable ?? '';
@@ -30,12 +30,13 @@ const SYSTEMS: ReadonlyMap<string, AlertingSystem> = new Map(
 );
 
 const MAX_BODY_BYTES = 1024 * 1024;
-/** Below what billing systems wait for an answer. */
+/** Shorter than billing systems wait for an answer. */
 const PATIENCE_MS = 8_000;
 
 /**
- * POST /webhooks/{provider}: alerts of billing systems (docs/how-to/enforcement.md). The signature is the only credential.
- * Answers of the earlier release; 2xx only when what follows from the message is durable.
+ * POST /webhooks/{provider}: alerts of billing systems (docs/how-to/enforcement.md). The signature
+ * is the only credential. The answers are those of the earlier release: 2xx only when the effect of
+ * the message is durable.
  */
 export function webhookRoute(
   { views, clock, logger }: RouteContext,
@@ -107,7 +108,7 @@ function showOutcome(outcome: InboxOutcome) {
   return { applied: false, reason: 'reason' in outcome ? outcome.reason : '' };
 }
 
-/** Undefined for what is answered with 200. */
+/** The error of an outcome; undefined for outcomes that are answered with 200. */
 function problemOf(
   outcome: InboxOutcome,
   { type, secretVariable }: AlertingSystem,

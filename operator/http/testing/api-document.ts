@@ -28,7 +28,10 @@ export interface ApiDocument {
 
 const METHODS = ['get', 'put', 'post', 'delete'];
 
-/** `docs/reference/openapi.yaml`, by which every answer in the tests is judged. Fields it does not name are faults here. */
+/**
+ * `docs/reference/openapi.yaml`, by which every answer in the tests is judged. Fields it does not
+ * name are faults here.
+ */
 export function loadApiDocument(): ApiDocument {
   const source = readFileSync(
     new URL('../../../docs/reference/openapi.yaml', import.meta.url),

@@ -68,7 +68,9 @@ export const testClock: Clock = { ...systemClock, now: () => NOW };
 
 let document: ApiDocument | undefined;
 
-/** A real server on a free port of 127.0.0.1, with the real settings loader and a ledger in memory. */
+/**
+ * A real server on a free port of 127.0.0.1, with the real settings loader and a ledger in memory.
+ */
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   const api = (document ??= loadApiDocument());
   const ledger = options.ledger ?? createMemoryLedger();

@@ -6,12 +6,13 @@ import { TenantLink, useNames } from './names.js';
 import { Table } from './table.js';
 
 const DAY_MS = 86_400_000;
-/** A month is read event by event, and the billing system is asked after each sum. */
+/** A month is read event by event, with a request to the billing system for each sum. */
 const PATIENCE_MS = 300_000;
 
 /**
- * Whether the billing systems have what was metered, asked when somebody wants to know.
- * @param {{ from: string, to: string, tenant: string, destination?: string }} properties whole UTC days
+ * Compares metered sums with those of the billing systems, on demand.
+ * @param {{ from: string, to: string, tenant: string, destination?: string }} properties whole UTC
+ *   days
  */
 export function Agreement({ from, to, tenant, destination }) {
   const [day, setDay] = useState('');
@@ -24,21 +25,23 @@ export function Agreement({ from, to, tenant, destination }) {
     tenant,
     destination,
   });
-  const [asked, setAsked] = useState(/** @type {Record<string, any>} */ ({}));
-  const state = asked[address];
+  const [comparisons, setComparisons] = useState(/** @type {Record<string, any>} */ ({}));
+  const state = comparisons[address];
   const compare = async () => {
-    setAsked({ [address]: { busy: true } });
+    setComparisons({ [address]: { busy: true } });
     try {
-      setAsked({ [address]: { data: await read(address, { patience: PATIENCE_MS }) } });
+      setComparisons({ [address]: { data: await read(address, { patience: PATIENCE_MS }) } });
     } catch (error) {
-      setAsked({ [address]: { error: error instanceof Error ? error.message : String(error) } });
+      setComparisons({
+        [address]: { error: error instanceof Error ? error.message : String(error) },
+      });
     }
   };
   return html`
     <${Card} title="Does the billing system agree?">
       <p class="muted">
-        For each tenant and metric: what was delivered against what the billing system says that it has, or, where it
-        cannot be asked, what it acknowledged.
+        For each tenant and metric: the delivered sum against the sum that the billing system reports. Where it reports
+        none, against what it acknowledged.
       </p>
       ${
         Date.parse(end) - Date.parse(from) > DAY_MS &&
@@ -48,7 +51,7 @@ export function Agreement({ from, to, tenant, destination }) {
       <p><button class="primary" onClick=${compare} disabled=${state?.busy}>${state === undefined ? 'Compare now' : 'Compare again'}</button></p>
       <div role="status">
         ${state?.busy && html`<${Skeleton} />`}
-        ${state?.error && html`<${Notice} title="It could not be compared"><p>${state.error}</p></${Notice}>`}
+        ${state?.error && html`<${Notice} title="The comparison failed"><p>${state.error}</p></${Notice}>`}
         ${state?.data && html`<${Results} answer=${state.data} />`}
       </div>
     </${Card}>
@@ -65,7 +68,7 @@ function Results({ answer }) {
   const { results, note } = answer;
   if (results.length === 0) return html`<p>No destination is configured.</p>`;
   return html`
-    ${note && html`<${Notice} title="To know"><p>${note}</p></${Notice}>`}
+    ${note && html`<${Notice} title="Note"><p>${note}</p></${Notice}>`}
     ${results.map((/** @type {any} */ one) => html`<${Result} result=${one} />`)}
   `;
 }
@@ -83,25 +86,28 @@ function Result({ result: { destination, error, prices, rows } }) {
     ...(unanswered > 0 ? [`${count(unanswered)} could not be compared`] : []),
   ].join(', ');
   return html`
-    <h3>${destination} <${Verdict} rows=${rows} differing=${differing.length} unanswered=${unanswered} error=${error} prices=${prices} /></h3>
+    <h3>${destination} <${AgreementBadge} rows=${rows} differing=${differing.length} unanswered=${unanswered} error=${error} prices=${prices} /></h3>
     <${PricesDiffer} prices=${prices} />
     ${error && html`<p>${error}</p>`}
-    ${rows.length > 0 && html`<p>${counted(rows.length, 'sum')} of tenant and metric: ${counts}.${unsent.length > 0 && ` Of ${count(unsent.length)} not all is sent.`}</p>`}
+    ${rows.length > 0 && html`<p>${counted(rows.length, 'sum')} of tenant and metric: ${counts}.${unsent.length > 0 && ` ${counted(unsent.length, 'sum is', 'sums are')} not completely sent.`}</p>`}
     ${
       differing.length > 0 &&
       html`<${Table} caption="Sums that differ" rows=${differing} empty="None."
-        columns=${[...whose(names), figure('Delivered', (row) => row.expected), figure('It has', (row) => row.recorded ?? row.acknowledged), { name: 'It has more by', number: true, cell: (/** @type {any} */ row) => signed(row.difference) }]} />`
+        columns=${[...whose(names), figure('Delivered', (row) => row.expected), figure('Billing system', (row) => row.recorded ?? row.acknowledged), { name: 'Billing system has more by', number: true, cell: (/** @type {any} */ row) => signed(row.difference) }]} />`
     }
     ${
       unsent.length > 0 &&
-      html`<${Table} caption="Sums of which not all is sent" rows=${unsent} empty="None."
-        columns=${[...whose(names), figure('Metered', (row) => row.ledger), figure('Waits its turn', (row) => row.pending), figure('Waits for its tenant', (row) => row.parked), figure('Refused', (row) => row.dead_lettered), figure('Never sent', (row) => row.withheld)]} />`
+      html`<${Table} caption="Sums that are not completely sent" rows=${unsent} empty="None."
+        columns=${[...whose(names), figure('Metered', (row) => row.ledger), figure('Queued', (row) => row.pending), figure('Waits for its tenant', (row) => row.parked), figure('Refused', (row) => row.dead_lettered), figure('Never sent', (row) => row.withheld)]} />`
     }
   `;
 }
 
-/** @param {{ rows: any[], differing: number, unanswered: number, error: string | undefined, prices: any }} properties */
-function Verdict({ rows, differing, unanswered, error, prices }) {
+/**
+ * @param {{ rows: any[], differing: number, unanswered: number, error: string | undefined, prices:
+ *   any }} properties
+ */
+function AgreementBadge({ rows, differing, unanswered, error, prices }) {
   const short = rows.some((row) => row.difference < 0);
   if (differing > 0)
     return html`<${Badge} tone=${short ? 'bad' : 'warn'}>does not agree</${Badge}>`;
@@ -113,13 +119,16 @@ function Verdict({ rows, differing, unanswered, error, prices }) {
   return html`<${Badge} tone="good">agrees</${Badge}>`;
 }
 
-/** Prices of a billing system that are not as the price books say, the first three of them. @param {{ prices: any }} properties */
+/**
+ * The prices of a billing system that differ from the price books; the first three of them.
+ * @param {{ prices: any }} properties
+ */
 export function PricesDiffer({ prices }) {
   if (!(prices?.differing > 0)) return null;
   const title = `${counted(prices.differing, 'price differs', 'prices differ')} from the price books`;
   return html`
     <${Notice} title=${title}>
-      <p>By today’s prices its invoices have other amounts than the costs here, even where the sums agree:</p>
+      <p>With today’s prices its invoices show other amounts than the costs here, even where the sums agree:</p>
       <ul>${prices.examples.map((/** @type {string} */ example) => html`<li>${example}</li>`)}</ul>
     </${Notice}>
   `;

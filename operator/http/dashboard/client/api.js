@@ -2,7 +2,7 @@ import { useCallback, useEffect, useState } from './preact.js';
 import { shownCluster } from './location.js';
 import { tab } from './storage.js';
 
-/** What went wrong with a request, in words of the API. */
+/** A failed request, with the API's error text. */
 export class ApiError extends Error {
   /** @param {number} status 0 when there was no answer at all. @param {string} message */
   constructor(status, message) {
@@ -25,13 +25,19 @@ export const token = {
   get: () => tab.get(tokenKey) ?? '',
   /** @param {string} value */
   set: (value) => tab.set(tokenKey, value),
-  /** Pages for other readers keep theirs apart. @param {string} key */
+  /**
+   * Sets the key in the tab's storage, so that pages for other readers have a separate token.
+   * @param {string} key
+   */
   keepAs: (key) => {
     tokenKey = key;
   },
 };
 
-/** Told whenever the API asks for a token. @param {() => void} listener */
+/**
+ * Calls the listener whenever the API refuses a token (401). Returns a function that ends this.
+ * @param {() => void} listener
+ */
 export function onRefused(listener) {
   refusedListeners.add(listener);
   return () => void refusedListeners.delete(listener);
@@ -51,10 +57,14 @@ export function url(path, parameters = {}) {
   return query === '' ? path : `${path}?${query}`;
 }
 
-/** What is asked of all clusters of a fleet, whichever is looked at. */
+/** The address that covers all clusters of a fleet, whichever one is shown. */
 const OF_ALL = '/api/v1/fleet';
 
-/** An address of the API, of the cluster that is looked at. @param {string} address @param {string | undefined} cluster */
+/**
+ * The address with the parameter `cluster` of the shown cluster.
+ * @param {string} address
+ * @param {string | undefined} cluster
+ */
 function ofCluster(address, cluster) {
   if (cluster === undefined || !address.startsWith('/api/') || address === OF_ALL) return address;
   return `${address}${address.includes('?') ? '&' : '?'}cluster=${encodeURIComponent(cluster)}`;
@@ -66,7 +76,7 @@ function ofCluster(address, cluster) {
  * @returns {Promise<Response>}
  */
 async function request(address, { method = 'GET', body, signal, patience = TIMEOUT_MS } = {}) {
-  const held = token.get();
+  const bearer = token.get();
   const timeout = AbortSignal.timeout(patience);
   let response;
   try {
@@ -74,9 +84,9 @@ async function request(address, { method = 'GET', body, signal, patience = TIMEO
       method,
       headers: {
         Accept: 'application/json',
-        // Sums of a moment ago will do, so that many viewers cost what one costs.
+        // Cached sums are enough, so that many viewers cost as much as one.
         'Cache-Control': `max-age=${SHARED_AGE_S}`,
-        ...(held === '' ? {} : { Authorization: `Bearer ${held}` }),
+        ...(bearer === '' ? {} : { Authorization: `Bearer ${bearer}` }),
         ...(body === undefined ? {} : { 'Content-Type': 'application/json' }),
       },
       signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
@@ -88,7 +98,7 @@ async function request(address, { method = 'GET', body, signal, patience = TIMEO
     if (signal?.aborted) throw error;
     throw new ApiError(
       0,
-      'The operator does not answer. Is it running, and is this address still forwarded?',
+      'No connection to the operator. Check that it is running and that the port-forward is still active.',
     );
   }
   if (response.ok) return response;
@@ -103,15 +113,17 @@ async function errorText(response) {
     if (typeof body?.error === 'string') return body.error;
     if (Array.isArray(body?.errors)) return body.errors.join('; ');
   } catch {
-    // Not JSON: something between here and the operator has answered.
+    // Not JSON: a proxy has answered.
   }
   return `HTTP ${response.status} ${response.statusText}`;
 }
 
 /**
- * Lines of NDJSON become `{ items }`, a document `{ text }`. A busy operator is asked again, for it says when.
+ * Reads an address: NDJSON as `{ items }`, a document as `{ text }`, anything else as JSON. Retries
+ * while the operator is busy (503).
  * @param {string} address
- * @param {{ signal?: AbortSignal, attempts?: number, patience?: number }} [options] patience in milliseconds
+ * @param {{ signal?: AbortSignal, attempts?: number, patience?: number }} [options] patience in
+ *   milliseconds
  * @returns {Promise<any>}
  */
 export async function read(address, { signal, attempts = 3, patience = TIMEOUT_MS } = {}) {
@@ -135,7 +147,8 @@ export async function read(address, { signal, attempts = 3, patience = TIMEOUT_M
 }
 
 /**
- * @param {string} address @param {unknown} body a text is JSON already, so that its numbers keep every digit
+ * @param {string} address
+ * @param {unknown} body a text is JSON already, so that its numbers keep every digit
  * @param {string} [method]
  */
 export async function change(address, body, method = 'POST') {
@@ -143,7 +156,11 @@ export async function change(address, body, method = 'POST') {
   return response.status === 204 ? undefined : response.json();
 }
 
-/** Saves an answer as the file that it names; the token cannot travel in a link. @param {string} address */
+/**
+ * Saves an answer as a file, under the name that the operator gives. A link could not carry the
+ * token.
+ * @param {string} address
+ */
 export async function download(address) {
   const response = await request(address);
   const blob = await response.blob();
@@ -156,19 +173,19 @@ export async function download(address) {
 }
 
 /**
- * Reads an address, and again every `everyMs` while the tab is looked at; what was read stays until
- * it is replaced.
+ * Reads an address, and again every `everyMs` while the tab is visible. The data stays until new
+ * data replaces it.
  * @param {string | undefined} address undefined reads nothing
  * @param {number} [everyMs]
  * @returns {{ data: any, error: ApiError | undefined, loading: boolean, reload: () => void }}
  */
 export function useApi(address, everyMs) {
-  // What was read of one cluster is nothing of another.
+  // Data of one cluster is never shown for another.
   const key = address === undefined ? '' : ofCluster(address, shownCluster());
   const [state, setState] = useState(
     /** @type {{ key?: string, data?: any, error?: ApiError | undefined }} */ ({}),
   );
-  const [round, setRound] = useState(0);
+  const [attempt, setAttempt] = useState(0);
   useEffect(() => {
     if (address === undefined) return undefined;
     const stop = new AbortController();
@@ -193,9 +210,9 @@ export function useApi(address, everyMs) {
       clearInterval(timer);
       document.removeEventListener('visibilitychange', refresh);
     };
-  }, [key, everyMs, round]);
+  }, [key, everyMs, attempt]);
   const current = state.key === key ? state : {};
-  const reload = useCallback(() => setRound((n) => n + 1), []);
+  const reload = useCallback(() => setAttempt((n) => n + 1), []);
   const { data, error } = current;
   return { data, error, loading: data === undefined && error === undefined, reload };
 }

@@ -2,22 +2,26 @@ import { html, useRef, useState } from './preact.js';
 import { ApiError } from './api.js';
 import { Notice } from './components.js';
 
-const SAID_MS = 2000;
+const RESULT_MS = 2000;
 
-/** Copies an id or a code, which nobody has to read. @param {{ text: string, what: string }} properties */
+/** A button that copies an id or a code. @param {{ text: string, what: string }} properties */
 export function CopyButton({ text, what }) {
-  const [said, setSaid] = useState('');
+  const [outcome, setOutcome] = useState('');
   const copy = async () => {
-    setSaid((await copied(text)) ? 'Copied' : text);
-    setTimeout(() => setSaid(''), SAID_MS);
+    setOutcome((await copied(text)) ? 'Copied' : text);
+    setTimeout(() => setOutcome(''), RESULT_MS);
   };
   return html`
     <button class="copy" title=${text} onClick=${copy}>Copy ${what}</button>
-    <span role="status" class="said">${said}</span>
+    <span role="status" class="said">${outcome}</span>
   `;
 }
 
-/** Browsers give the clipboard to secure pages only; others select the text of a field. @param {string} text */
+/**
+ * Copies a text; false when the browser refuses. Without TLS browsers have no clipboard API, so it
+ * copies from a field.
+ * @param {string} text
+ */
 async function copied(text) {
   if (navigator.clipboard !== undefined) {
     return navigator.clipboard.writeText(text).then(
@@ -35,11 +39,12 @@ async function copied(text) {
 }
 
 /**
- * Asks before something is changed for good, and once more where the operator answers that it reaches
- * further than one may think (409) and there is an `insist`.
+ * A button with a confirmation. With `insist` it asks once more when the operator answers 409: the
+ * change has effects that the reader may not expect.
  * @param {{
- *   label: string, question: string, explanation: string, tone?: 'primary' | 'danger', disabled?: boolean,
- *   action: () => Promise<string>, insist?: { label: string, action: () => Promise<string> }, onDone: () => void,
+ *   label: string, question: string, explanation: string, tone?: 'primary' | 'danger',
+ *   disabled?: boolean, action: () => Promise<string>,
+ *   insist?: { label: string, action: () => Promise<string> }, onDone: () => void,
  * }} properties
  */
 export function ConfirmButton({
@@ -82,7 +87,7 @@ export function ConfirmButton({
       <div role="alert">${insists && html`<${Notice} title="Nothing was done yet"><p>${warning}</p></${Notice}>`}</div>
       ${insists || html`<p>${explanation}</p>`}
       <div class="buttons">
-        <button onClick=${() => dialog.current?.close()}>Leave it</button>
+        <button onClick=${() => dialog.current?.close()}>Cancel</button>
         <button class=${insists ? 'danger' : tone} disabled=${busy} onClick=${run}>${insists ? insist.label : label}</button>
       </div>
     </dialog>

@@ -4,13 +4,16 @@ import uPlot from './vendor/uplot.js';
 
 export const HEIGHT = 260;
 const HATCH = 8;
-/** A strip at the top tells that some tenant clusters were not measured. */
+/** Height of the strip at the top, which marks when some tenant clusters were not measured. */
 const STRIP_HEIGHT = 12;
 
-/** @typedef {import('./series.js').Drawn & { holes: import('./holes.js').Hole[], running: boolean, colours: string[], decimals: number }} Drawing */
+/**
+ * @typedef {import('./series.js').Drawn & { holes: import('./holes.js').Hole[], running: boolean,
+ *   colours: string[], decimals: number }} Drawing
+ */
 
 /**
- * Stacked steps, opaque, with hatching where nothing was measured and where the last step still runs.
+ * Draws stacked steps: hatched where nothing was measured, faded where the last step still runs.
  * @param {HTMLElement} element
  * @param {Drawing} drawing
  */
@@ -58,7 +61,11 @@ export function drawChart(element, drawing) {
   );
 }
 
-/** The last series lies at the bottom, so each is drawn down to the axis and covered by those below it. @param {Drawing} drawing */
+/**
+ * Adds to each series all series after it. The last one lies at the bottom: each is drawn down to
+ * the axis and covered by the next.
+ * @param {Drawing} drawing
+ */
 function stacked({ times, series }) {
   return series.map((_, first) =>
     times.map((__, at) =>
@@ -94,7 +101,11 @@ function drawMarks(plot, { times, step, holes, running }, { text, surface }) {
   ctx.restore();
 }
 
-/** What a pattern repeats. @param {string} colour @param {(context: CanvasRenderingContext2D) => void} draw */
+/**
+ * A canvas with one tile of a pattern.
+ * @param {string} colour
+ * @param {(context: CanvasRenderingContext2D) => void} draw
+ */
 function tileOf(colour, draw) {
   const tile = document.createElement('canvas');
   tile.width = HATCH;
@@ -124,13 +135,17 @@ function drawDot(context) {
   context.fill();
 }
 
-/** The hour, or the day where one begins. @param {number} seconds */
+/** The label of the axis: the hour, or the day at midnight. @param {number} seconds */
 function timeMark(seconds) {
   const iso = new Date(seconds * 1000).toISOString();
   return iso.slice(11, 16) === '00:00' ? iso.slice(5, 10) : iso.slice(11, 16);
 }
 
-/** The colour that a CSS expression comes to here; a canvas understands no `light-dark()`. @param {HTMLElement} element @param {string} value */
+/**
+ * The computed colour of a CSS expression; a canvas does not understand `light-dark()`.
+ * @param {HTMLElement} element
+ * @param {string} value
+ */
 function colourOf(element, value) {
   const probe = document.createElement('span');
   probe.style.color = value;

@@ -4,7 +4,7 @@ import { isUnknown, notesOf } from './holes.js';
 /** @typedef {import('./chart-draw.js').Drawing} Drawing */
 
 /**
- * The values of the step under the pointer, beside it. Whatever series are called, it is text.
+ * A tooltip with the values of the step under the pointer. Names of series are text, never markup.
  * @param {Drawing} drawing
  * @returns {import('./vendor/uplot.js').default.Plugin}
  */

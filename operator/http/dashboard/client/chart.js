@@ -10,8 +10,9 @@ import { Table, text } from './table.js';
 
 /**
  * Series over time as stacked areas, with the same figures as a table underneath.
- * @param {{ title: string, unit: string, drawn: Drawn, unmeasured: ReturnType<typeof import('./holes.js').useHoles>, total: string }} properties
- *   `total` is the sum of all, as the server has it
+ * @param {{ title: string, unit: string, drawn: Drawn, unmeasured: ReturnType<typeof
+ *   import('./holes.js').useHoles>, total: string }} properties `total` is the sum of all, as the
+ *   server has it
  */
 export function StackedChart({ title, unit, drawn, unmeasured: { holes, error }, total }) {
   const place = useRef(/** @type {HTMLDivElement | null} */ (null));
@@ -48,7 +49,7 @@ export function StackedChart({ title, unit, drawn, unmeasured: { holes, error },
   }, [drawn, holes]);
   const doubt =
     error &&
-    html`<p class="notice warn">What was not measured is not marked, since it cannot be read: ${error.message}</p>`;
+    html`<p class="notice warn">Gaps are not marked, because they cannot be read: ${error.message}</p>`;
   if (series.length === 0) return html`${doubt}<p class="empty">${emptyText(holes)}</p>`;
   const kinds = /** @type {const} */ (['before', 'all', 'some']).filter((kind) =>
     holes.some((hole) => hole.kind === kind),
@@ -82,7 +83,11 @@ export function StackedChart({ title, unit, drawn, unmeasured: { holes, error },
     </figure>
   `;
 
-  /** Zero is what was measured to be zero. @param {number} value @param {{ at: number }} row */
+  /**
+   * The figure of a step; `unknown` instead of a zero that was not measured.
+   * @param {number} value
+   * @param {{ at: number }} row
+   */
   function cellText(value, { at }) {
     return value === 0 && isUnknown(holes, at, step) ? 'unknown' : quantity(value, decimals);
   }
@@ -99,6 +104,6 @@ export function StackedChart({ title, unit, drawn, unmeasured: { holes, error },
 function emptyText(holes) {
   if (holes.length === 0) return 'Nothing was used in this time.';
   return holes.some(({ kind }) => kind === 'before')
-    ? 'Nothing is known to have been used: of the time before metering began nothing is known.'
-    : 'Nothing is known to have been used, and not all of this time was measured: see Gaps.';
+    ? 'No usage is known. Usage before metering began is unknown.'
+    : 'No usage is known, and a part of this time was not measured: see Gaps.';
 }

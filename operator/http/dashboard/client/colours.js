@@ -1,7 +1,10 @@
 import { OTHERS } from './series.js';
 import { tab } from './storage.js';
 
-/** Told apart by colour-blind readers too, in both themes. More than a chart has series, so that few share one. */
+/**
+ * Distinct for colour-blind readers too, in both themes. There are more than a chart has series, so
+ * that few share one.
+ */
 const COLOURS = [
   '#3d7fdb',
   '#e08a1e',
@@ -17,7 +20,7 @@ const COLOURS = [
   '#5f6fa8',
 ];
 const OTHERS_COLOUR = '#8b95a3';
-/** What means the same on every chart; red is for what is wrong. */
+/** Series that have the same colour on every chart. Red is for what is wrong. */
 const FIXED = new Map([
   [OTHERS, OTHERS_COLOUR],
   ['state/In use', '#2c9c69'],
@@ -28,11 +31,14 @@ const KEY = 'meterfeed-colours';
 /** More keys than this are not remembered. */
 const MOST = 500;
 
-/** The place of each key among those of its kind, as this tab first saw them. @type {Map<string, number>} */
+/**
+ * The number of each key among those of its kind, in the order in which this tab first showed them.
+ * @type {Map<string, number>}
+ */
 const places = new Map(remembered());
 
 /**
- * A colour for each series: the one that it had before on any page of this tab, unless a larger
+ * Returns a colour for each series: the same as on the other pages of this tab, unless a larger
  * series of this chart has it.
  * @param {string[]} keys of the series, `kind/value`, the largest first
  * @returns {string[]}

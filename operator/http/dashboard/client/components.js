@@ -1,7 +1,9 @@
 import { html, useLayoutEffect, useRef } from './preact.js';
 
 /** @typedef {import('preact').ComponentChildren} Children */
-/** @typedef {'good' | 'warn' | 'bad' | 'plain'} Tone `bad` is for what loses money, and nothing else */
+/**
+ * @typedef {'good' | 'warn' | 'bad' | 'plain'} Tone `bad` is for what loses money, and nothing else
+ */
 
 /**
  * @param {{ label: string, value: Children, note?: Children, tone?: Tone }} properties
@@ -21,7 +23,10 @@ export function Badge({ tone, children }) {
   return html`<span class=${`badge ${tone}`}>${children}</span>`;
 }
 
-/** Instead of a figure that nobody knows, with the pattern that charts have there. @param {{ children?: Children }} properties */
+/**
+ * A text instead of an unknown figure, with the pattern of charts.
+ * @param {{ children?: Children }} properties
+ */
 export function NotMeasured({ children }) {
   return html`<span class="muted unmeasured"><span class="swatch before"></span>${children}</span>`;
 }
@@ -33,7 +38,7 @@ export function Card({ title, children }) {
 
 const SKELETON_LINES = 4;
 
-/** The place of what is still coming. */
+/** A placeholder while data is loading. */
 export function Skeleton() {
   const lines = Array.from({ length: SKELETON_LINES });
   return html`
@@ -45,9 +50,10 @@ export function Skeleton() {
 }
 
 /**
- * What is shown instead of data that is not there: still coming, refused, or failed with what to do.
- * Old data stays in sight under the message, which says so.
- * @param {{ state: { data: any, loading: boolean, error: import('./api.js').ApiError | undefined, reload: () => void } }} properties
+ * A placeholder while data is loading, or the error with a button to try again. Older data stays
+ * visible below the error.
+ * @param {{ state: { data: any, loading: boolean, error: import('./api.js').ApiError | undefined,
+ *   reload: () => void } }} properties
  */
 export function ErrorNotice({ state }) {
   if (state.loading) return html`<${Skeleton} />`;
@@ -55,7 +61,7 @@ export function ErrorNotice({ state }) {
   return html`
     <div class="notice warn" role="alert">
       <p>${state.error.message}</p>
-      ${state.data !== undefined && html`<p>What stands below was read before that.</p>`}
+      ${state.data !== undefined && html`<p>The data below was read before this error.</p>`}
       <button onClick=${state.reload}>Try again</button>
     </div>
   `;
@@ -66,7 +72,7 @@ export function Notice({ title, children, tone = 'warn' }) {
   return html`<div class=${`notice ${tone}`}><strong>${title}</strong>${children}</div>`;
 }
 
-/** The fragment belongs to the pages, so the link moves the focus itself. */
+/** A link to the content. It moves the focus itself, because the fragment names the page. */
 export function SkipLink() {
   const skip = (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -75,7 +81,7 @@ export function SkipLink() {
   return html`<a class="skip" href="#content" onClick=${skip}>Skip to the content</a>`;
 }
 
-/** What the pages are called, each in the title of its window. */
+/** The name of the site, in the title of each page. */
 export const site = { name: 'meterfeed' };
 
 /**
@@ -96,10 +102,13 @@ export function PageHead({ title, children }) {
   `;
 }
 
-/** Where the reader came through. @param {{ steps: { text: string, href: string }[], here: string }} properties */
+/**
+ * The path to this page.
+ * @param {{ steps: { text: string, href: string }[], here: string }} properties
+ */
 export function Trail({ steps, here }) {
   return html`
-    <nav class="trail" aria-label="The way here">
+    <nav class="trail" aria-label="Path to this page">
       <ol>
         ${steps.map(({ text, href }) => html`<li><a href=${href}>${text}</a></li>`)}
         <li aria-current="page">${here}</li>
@@ -108,7 +117,10 @@ export function Trail({ steps, here }) {
   `;
 }
 
-/** Rows as bars, the longest first. @param {{ rows: { name: Children, value: number, text: string }[], empty: string }} properties */
+/**
+ * Rows as bars, the longest first.
+ * @param {{ rows: { name: Children, value: number, text: string }[], empty: string }} properties
+ */
 export function Bars({ rows, empty }) {
   if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
   const longest = Math.max(...rows.map(({ value }) => value), Number.MIN_VALUE);
@@ -128,7 +140,11 @@ export function Bars({ rows, empty }) {
   `;
 }
 
-/** One of several. @param {{ label: string, value: string, options: string[][], onChoose: (value: string) => void }} properties */
+/**
+ * A choice of one of several values.
+ * @param {{ label: string, value: string, options: string[][], onChoose: (value: string) => void }}
+ *   properties
+ */
 export function Choice({ label, value, options, onChoose }) {
   return html`
     <label class="field">
@@ -140,7 +156,12 @@ export function Choice({ label, value, options, onChoose }) {
   `;
 }
 
-/** A link may name something that is not in the list. @param {string[][]} options @param {string} chosen @param {string} [name] */
+/**
+ * The options. A chosen value that is not among them, such as one from a link, is added.
+ * @param {string[][]} options
+ * @param {string} chosen
+ * @param {string} [name]
+ */
 export function withChosen(options, chosen, name = chosen) {
   return options.some(([value]) => value === chosen) ? options : [...options, [chosen, name]];
 }

@@ -10,13 +10,14 @@ const LONGEST_TEXT = 256;
 /** As the API takes it: at least 0, nine decimals at the most. */
 const QUANTITY = /^\d{1,16}(\.\d{1,9})?$/;
 
-/** Where corrections of an event are asked for and made. @param {string} id */
+/** The API's address of the corrections of an event. @param {string} id */
 export function correctionsAddress(id) {
   return `/api/v1/events/${encodeURIComponent(id)}/corrections`;
 }
 
 /**
- * What an event counts as, who corrected it and why, and the way to correct it.
+ * The current quantity of an event, its corrections with author and reason, and a form to correct
+ * it.
  * @param {{ state: any, onDone: () => void }} properties `state` is the answer of GET …/corrections
  */
 export function Corrections({ state, onDone }) {
@@ -68,7 +69,7 @@ function CorrectButton({ state, onDone }) {
   const [tried, setTried] = useState(false);
   const [failed, setFailed] = useState('');
   const [busy, setBusy] = useState(false);
-  const [said, setSaid] = useState('');
+  const [result, setResult] = useState('');
   const unit = unitText(event.unit);
   const quantity = kind === 'nothing' ? '0' : amount.trim();
   const wrong = problemsOf({ quantity, now, reason, author });
@@ -88,7 +89,7 @@ function CorrectButton({ state, onDone }) {
       // The quantity as it was typed: a number would lose digits.
       const body = `{"quantity":${quantity},${JSON.stringify({ reason: reason.trim(), author: author.trim() }).slice(1)}`;
       const done = await change(correctionsAddress(event.id), body);
-      setSaid(
+      setResult(
         `Recorded: it counted as ${exact(done.before)} ${unit} and counts as ${exact(done.after)} now.`,
       );
       setTried(false);
@@ -103,24 +104,24 @@ function CorrectButton({ state, onDone }) {
     put(input.currentTarget.value);
   const problem = (/** @type {string} */ name) => (tried ? wrong[name] : undefined);
   return html`
-    <p><button onClick=${() => dialog.current?.showModal()}>Correct this event…</button> <span role="status">${said}</span></p>
+    <p><button onClick=${() => dialog.current?.showModal()}>Correct this event…</button> <span role="status">${result}</span></p>
     <dialog ref=${dialog} aria-labelledby="correct-title" class="form">
       <form novalidate onSubmit=${submit}>
         <h2 id="correct-title">Correct this event</h2>
-        <p>It counts as <strong>${exact(now)} ${unit}</strong> now. The ledger is never rewritten: the difference is recorded beside it, with who and why.</p>
+        <p>It counts as <strong>${exact(now)} ${unit}</strong> now. The ledger is never rewritten: the difference is recorded as another event, with author and reason.</p>
         <fieldset>
-          <legend>What is it to count as?</legend>
-          <label class="check"><input type="radio" name="kind" value="nothing" checked=${kind === 'nothing'} onChange=${field(setKind)} /> Nothing: it is undone</label>
+          <legend>New quantity</legend>
+          <label class="check"><input type="radio" name="kind" value="nothing" checked=${kind === 'nothing'} onChange=${field(setKind)} /> Zero: cancel the event</label>
           <label class="check"><input type="radio" name="kind" value="amount" checked=${kind === 'amount'} onChange=${field(setKind)} /> Another quantity</label>
           ${kind === 'amount' && html`<${Field} name="quantity" label=${`Quantity, ${unit}`} value=${amount} put=${setAmount} problem=${problem('quantity')} inputmode="decimal" />`}
           ${kind === 'nothing' && problem('quantity') && html`<p class="wrong" role="alert">${problem('quantity')}</p>`}
         </fieldset>
-        <${Field} name="reason" label="Why" value=${reason} put=${setReason} problem=${problem('reason')} />
-        <${Field} name="author" label="Who you are" value=${author} put=${setAuthor} problem=${problem('author')} />
+        <${Field} name="reason" label="Reason" value=${reason} put=${setReason} problem=${problem('reason')} />
+        <${Field} name="author" label="Your name" value=${author} put=${setAuthor} problem=${problem('author')} />
         <${Consequences} destinations=${state.destinations} quantity=${quantity} now=${now} unit=${unit} />
         ${failed && html`<p class="wrong" role="alert">Nothing was recorded: ${failed}</p>`}
         <div class="buttons">
-          <button type="button" onClick=${() => dialog.current?.close()}>Leave it</button>
+          <button type="button" onClick=${() => dialog.current?.close()}>Cancel</button>
           <button class="danger" disabled=${busy}>Record the correction</button>
         </div>
       </form>
@@ -128,7 +129,10 @@ function CorrectButton({ state, onDone }) {
   `;
 }
 
-/** @param {{ name: string, label: string, value: string, put: (value: string) => void, problem: string | undefined, inputmode?: string }} properties */
+/**
+ * @param {{ name: string, label: string, value: string, put: (value: string) => void, problem:
+ *   string | undefined, inputmode?: string }} properties
+ */
 function Field({ name, label, value, put, problem, inputmode }) {
   return html`
     <label class="field">
@@ -142,7 +146,7 @@ function Field({ name, label, value, put, problem, inputmode }) {
 }
 
 /**
- * What keeps a correction from being recorded, by field.
+ * The problems of the form, by field.
  * @param {{ quantity: string, now: number, reason: string, author: string }} wanted
  * @returns {Record<string, string>}
  */
@@ -153,8 +157,8 @@ function problemsOf({ quantity, now, reason, author }) {
       : Number(quantity) === now
         ? { quantity: 'It counts as that already: there is nothing to correct.' }
         : {}),
-    ...(reason.trim() === '' ? { reason: 'Say why: whoever reads the bill will ask.' } : {}),
-    ...(author.trim() === '' ? { author: 'Say who corrects it, a name or an address.' } : {}),
+    ...(reason.trim() === '' ? { reason: 'Give a reason: readers of the bill will ask.' } : {}),
+    ...(author.trim() === '' ? { author: 'Give your name or address.' } : {}),
   };
 }
 
@@ -172,7 +176,7 @@ function Consequences({ destinations, quantity, now, unit }) {
     <ul class="consequences" aria-live="polite">
       ${destinations.map((one) => {
         const { tone, text } = consequenceAt(one, what, (difference ?? -1) < 0);
-        return html`<li><strong>${one.name}</strong> <${Badge} tone=${tone}>${tone === 'good' ? 'is told' : tone === 'plain' ? 'not concerned' : 'needs you'}</${Badge}><br />${text}</li>`;
+        return html`<li><strong>${one.name}</strong> <${Badge} tone=${tone}>${tone === 'good' ? 'receives it' : tone === 'plain' ? 'not affected' : 'needs action'}</${Badge}><br />${text}</li>`;
       })}
     </ul>
     <p class="muted">What each billing system does with a quantity below zero: <a href=${documentPlace('events.md', 'corrections')}>Corrections</a></p>
@@ -184,7 +188,7 @@ function Consequences({ destinations, quantity, now, unit }) {
  * @returns {{ tone: 'good' | 'warn' | 'plain', text: string }}
  */
 function consequenceAt({ standing, takes_negative: takesNegative, suspended }, what, isLess) {
-  const later = suspended ? ' It is suspended: all this when it is not.' : '';
+  const later = suspended ? ' Delivery is suspended: this happens when it resumes.' : '';
   if (standing === 'not-wanted')
     return { tone: 'plain', text: 'Does not take this metric: nothing changes there.' };
   const dead = (/** @type {string} */ why) => {
@@ -204,13 +208,16 @@ function consequenceAt({ standing, takes_negative: takesNegative, suspended }, w
   if (standing === 'cannot-start')
     return {
       tone: 'warn',
-      text: 'Cannot start as it is configured. It gets the difference where it has got the event, or gets it then.',
+      text: 'Cannot start with its configuration. Once it can, it receives the event, if it has not yet, and the difference.',
     };
   if (standing === 'too-old')
     return dead('The event is older than it accepts: enter it there by hand.');
   if (isLess && !takesNegative)
-    return dead('Takes nothing back by an event: enter a credit there by hand.');
+    return dead('Accepts no negative quantity: enter a credit there by hand.');
   return standing === 'waiting'
-    ? { tone: 'good', text: `Has not got the event yet: it gets the event, then ${what}.${later}` }
-    : { tone: 'good', text: `Has the event: it gets ${what}, once.${later}` };
+    ? {
+        tone: 'good',
+        text: `Has not received the event yet: it receives the event, then ${what}.${later}`,
+      }
+    : { tone: 'good', text: `Has the event: it receives ${what}, once.${later}` };
 }

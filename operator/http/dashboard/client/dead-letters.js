@@ -9,10 +9,9 @@ import { figure, Table, text } from './table.js';
 
 const REFRESH_MS = 15_000;
 const PAGE = 1000;
-/** Of one reason, until somebody asks for all. */
+/** How many events of one reason are shown before the reader chooses to see all. */
 const EVENTS_SHOWN = 20;
-const SAME_ID =
-  'Each keeps its id, so what the destination already has, and remembers, is not billed twice.';
+const SAME_ID = 'Each keeps its id, so a destination that remembers the id does not bill it twice.';
 
 /**
  * Events that a destination has refused, by the reason.
@@ -35,15 +34,15 @@ export function DeadLetters({ one, onChange }) {
     onChange();
   };
   const choose = (/** @type {string[]} */ some, /** @type {boolean} */ wanted) => {
-    const rest = [...chosen].filter((id) => !some.includes(id));
-    setChosen(new Set(wanted ? [...rest, ...some] : rest));
+    const others = [...chosen].filter((id) => !some.includes(id));
+    setChosen(new Set(wanted ? [...others, ...some] : others));
   };
   const replay = async (/** @type {object} */ body) => {
     const outcome = await change(`${base}/replay`, body);
-    return `${outcome.replayed} delivered, ${outcome.still_rejected} refused again, ${outcome.pending} under way.`;
+    return `${outcome.replayed} delivered, ${outcome.still_rejected} refused again, ${outcome.pending} in progress.`;
   };
   const insist = (/** @type {object} */ body) => ({
-    label: 'Send all the same',
+    label: 'Send anyway',
     action: () => replay({ ...body, force: true }),
   });
   const discard = async () => `${(await change(`${base}/discard`, { ids })).discarded} discarded.`;
@@ -52,8 +51,8 @@ export function DeadLetters({ one, onChange }) {
   return html`
     <${Card} title="Dead letters">
       <p class="muted">
-        Events that ${name} will never accept as they are. They are kept until they are sent once more, after
-        the cause is mended, or discarded.
+        Events that ${name} refused for good. Fix the cause and send them again, or discard them. They are kept until
+        then.
       </p>
       <${ErrorNotice} state=${page} />
       ${
@@ -67,7 +66,7 @@ export function DeadLetters({ one, onChange }) {
           <${ConfirmButton} label=${`Discard ${some}`} tone="danger" disabled=${ids.length === 0} question="Discard the chosen events?" onDone=${done}
             explanation="They will never be billed at this destination. The ledger keeps them until RETENTION." action=${discard} />
         </div>
-        ${suspended && html`<p>${name} is suspended: nothing can be sent again until it is not.</p>`}
+        ${suspended && html`<p>${name} is suspended: nothing can be sent again until it resumes.</p>`}
         ${letters.length < known && html`<p>The first ${count(letters.length)} of ${count(known)}:</p>`}
       `
       }
@@ -77,25 +76,31 @@ export function DeadLetters({ one, onChange }) {
   `;
 }
 
-/** That it may be billed already. @param {any} letter */
+/** The warning that an event may be billed already. @param {any} letter */
 function unansweredText({ unanswered_since: since }) {
-  return `An attempt of ${time(since)} had no answer: it may have been taken then.`;
+  return `An attempt of ${time(since)} had no answer: the event may be billed already.`;
 }
 
-/** Why there are none. @param {any} destination */
+/** Why there are no dead letters. @param {any} destination */
 function noneText({ delivered_events: delivered, lag_records: behind }) {
   if (delivered === 0) return 'None: nothing was sent yet since the operator started.';
   return behind > 0
-    ? 'None: what was sent was accepted. The rest is on its way.'
+    ? 'None: everything sent was accepted. More is queued.'
     : 'None: everything was accepted.';
 }
 
-/** Reasons that differ only in what they name are one. @param {string} reason */
+/**
+ * The reason without its quoted names and numbers; events with equal forms are shown together.
+ * @param {string} reason
+ */
 function formOf(reason) {
   return reason.replaceAll(/"[^"]*"/g, '""').replaceAll(/\d+/g, '0');
 }
 
-/** @param {{ letters: any[], chosen: ReadonlySet<string>, choose: (ids: string[], wanted: boolean) => void }} properties */
+/**
+ * @param {{ letters: any[], chosen: ReadonlySet<string>, choose: (ids: string[], wanted: boolean)
+ *   => void }} properties
+ */
 function Reason({ letters, chosen, choose }) {
   const names = useNames();
   const [all, setAll] = useState(false);
@@ -111,7 +116,7 @@ function Reason({ letters, chosen, choose }) {
     <section class="reason">
       <h3>${first.reason}</h3>
       <p>${counted(letters.length, 'event')} of ${tenants.map(([id, of], index) => html`${index > 0 && ', '}<${TenantLink} id=${id} /> (${count(of.length)})`)}</p>
-      ${unanswered > 0 && html`<p>${counted(unanswered, 'event')} may have been taken by an earlier attempt that had no answer.</p>`}
+      ${unanswered > 0 && html`<p>${counted(unanswered, 'event')} may be billed already: an earlier attempt had no answer.</p>`}
       ${check(ids, letters.length === 1 ? 'Choose it' : `Choose all ${count(letters.length)}`)}
       <details>
         <summary>${letters.length === 1 ? 'The event' : 'The events'}</summary>
@@ -138,7 +143,7 @@ function Reason({ letters, chosen, choose }) {
   `;
 }
 
-/** A link to the explanation of what is billed. @param {{ letter: any }} properties */
+/** A link to the explanation of an event. @param {{ letter: any }} properties */
 function Why({ letter: { event } }) {
   const names = useNames();
   const about = `${names.metric(event.metric)} of ${names.tenant(event.tenant)}`;

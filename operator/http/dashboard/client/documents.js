@@ -1,24 +1,32 @@
 import { link } from './location.js';
 
 /**
- * Pages of the documentation are named by their path in `docs/`; those at the top of the repository are in the
- * folder `repository` there.
+ * Pages of the documentation are named by their path in `docs/`; those at the top of the repository
+ * are in the folder `repository` there.
  */
 const TOP = 'repository/';
 
-/** Where a page of the documentation opens. @param {string} page @param {string} [at] a heading's anchor */
+/**
+ * The link to a page of the documentation.
+ * @param {string} page
+ * @param {string} [at] a heading's anchor
+ */
 export function documentPlace(page, at) {
   return link(['docs', ...page.split('/')], { at });
 }
 
-/** `docs/explanation/gpus.md#gpu-quantity`, as the API and comments cite it, as it opens here. @param {string} citation */
+/**
+ * The link for a citation of the API, such as `docs/explanation/gpus.md#gpu-quantity`.
+ * @param {string} citation
+ */
 export function citedPlace(citation) {
   return placeFrom(`${TOP}README.md`, citation) ?? documentPlace('README.md');
 }
 
 /**
- * Where a link of a page leads; undefined where that is no page.
- * @param {string} page that the link is on @param {string} target as it is written there
+ * The link for a target on a page; undefined when the target is not a page of the documentation.
+ * @param {string} page that the link is on
+ * @param {string} target as it is written there
  */
 export function placeFrom(page, target) {
   const [path = '', at] = target.split('#', 2);

@@ -14,7 +14,7 @@ const FORMS = [
   ['separator=tab&decimal=comma', '1234,5, tab between'],
 ];
 
-/** How the reader has CSV written: parameters of the API. */
+/** The chosen format of CSV, as parameters of the API. */
 function chosenForm() {
   const [[plain = ''] = []] = FORMS;
   const chosen = browser.get(KEY);
@@ -22,8 +22,10 @@ function chosenForm() {
 }
 
 /**
- * What can be saved of what stands above, and how CSV is written, which this browser remembers. The operator names the files.
- * @param {{ files: { text: string, address: string, csv?: boolean }[] }} properties each is CSV unless `csv` is false
+ * Buttons that download files, and a choice of the CSV format, which this browser remembers. The
+ * operator names the files.
+ * @param {{ files: { text: string, address: string, csv?: boolean }[] }} properties each is CSV
+ *   unless `csv` is false
  */
 export function Downloads({ files }) {
   const [form, setForm] = useState(chosenForm());
@@ -34,7 +36,7 @@ export function Downloads({ files }) {
   return html`
     <div class="downloads" onFocusIn=${() => setForm(chosenForm())}>
       ${files.map((file) => html`<${DownloadButton} ...${file} />`)}
-      <${Choice} label="CSV is written" value=${form} options=${FORMS} onChoose=${choose} />
+      <${Choice} label="CSV format" value=${form} options=${FORMS} onChoose=${choose} />
     </div>
   `;
 }

@@ -9,7 +9,11 @@ const SMALLEST = 0.0005;
 /** A comma between thousands is a decimal sign to half of all readers; this is a narrow space. */
 const THOUSANDS = '\u202F';
 
-/** A number as people of all places read it. @param {Intl.NumberFormat} format @param {number} value */
+/**
+ * A number in a form that readers everywhere understand the same way.
+ * @param {Intl.NumberFormat} format
+ * @param {number} value
+ */
 export function number(format, value) {
   return format.format(value).replaceAll(',', THOUSANDS).replace('-', '−');
 }
@@ -17,13 +21,17 @@ export function number(format, value) {
 const HOUR_S = 3600;
 const DAY_S = 86_400;
 
-/** Units that are measured over time or in bytes: they have fractions, also where one number has none. */
+/**
+ * Units that are measured over time or in bytes: they have fractions, also where one number has
+ * none.
+ */
 const FRACTIONAL = /(^|-)(hours|gib|seconds)$/;
 
 /**
- * How many decimals a unit has wherever it is shown: three where it is measured, and of things that are counted as many as
- * one of the values has, three at most.
- * @param {string} unit @param {number[]} values all that are shown of it
+ * The decimals of a unit: three when it is measured over time or in bytes. For things that are
+ * counted, as many as the values have, three at most.
+ * @param {string} unit
+ * @param {number[]} values all that are shown of it
  */
 export function decimalsOf(unit, values) {
   if (FRACTIONAL.test(unit)) return 3;
@@ -33,7 +41,11 @@ export function decimalsOf(unit, values) {
   }, 0);
 }
 
-/** The decimals of each unit. @param {any[]} rows with a quantity and a unit @returns {Map<string, number>} */
+/**
+ * The decimals of each unit.
+ * @param {any[]} rows with a quantity and a unit
+ * @returns {Map<string, number>}
+ */
 export function decimalsByUnit(rows) {
   const byUnit = [...Map.groupBy(rows, (row) => row.unit)];
   const values = (/** @type {any[]} */ of) => of.map((row) => row.quantity);
@@ -41,8 +53,10 @@ export function decimalsByUnit(rows) {
 }
 
 /**
- * A quantity for a column of figures, decimal point under decimal point; the exact decimals are in the downloads.
- * @param {number} value @param {number} [decimals]
+ * A quantity for a column of figures, decimal point under decimal point; the exact decimals are in
+ * the downloads.
+ * @param {number} value
+ * @param {number} [decimals]
  */
 export function quantity(value, decimals = 3) {
   if (decimals === 3 && value !== 0 && Math.abs(value) < SMALLEST)
@@ -50,20 +64,21 @@ export function quantity(value, decimals = 3) {
   return number(FIXED[decimals] ?? SHORT, value);
 }
 
-/** A number in a sentence or on an axis: no more decimals than it has. @param {number} value */
+/** A number for a sentence or an axis, without needless decimals. @param {number} value */
 export function plain(value) {
   return value > 0 && value < SMALLEST ? '< 0.001' : number(SHORT, value);
 }
 
 /**
- * Every digit that a number has, for what is exact. With its sign where it is a difference.
- * @param {number} value @param {boolean} [isDifference]
+ * A number with all of its digits; with its sign when it is a difference.
+ * @param {number} value
+ * @param {boolean} [isDifference]
  */
 export function exact(value, isDifference = false) {
   return `${isDifference && value > 0 ? '+' : ''}${number(EXACT, value)}`;
 }
 
-/** With its sign, for what has changed. @param {number} value @param {number} [decimals] */
+/** A change, with its sign. @param {number} value @param {number} [decimals] */
 export function signed(value, decimals = 3) {
   return value > 0 ? `+${quantity(value, decimals).replace('< ', '')}` : quantity(value, decimals);
 }
@@ -96,12 +111,15 @@ export function unitText(unit) {
   return UNITS.get(unit) ?? unit;
 }
 
-/** `2026-11-21 12:30 UTC`; seconds only where they are not zero. @param {string | undefined} text RFC 3339 */
+/**
+ * `2026-11-21 12:30 UTC`; seconds only where they are not zero.
+ * @param {string | undefined} text RFC 3339
+ */
 export function time(text) {
   return text === undefined ? '–' : `${clock(text)} UTC`;
 }
 
-/** As {@link time} without saying that it is UTC, for columns that say so. @param {string} text RFC 3339 */
+/** As {@link time} without `UTC`, for columns whose head says it. @param {string} text RFC 3339 */
 export function clock(text) {
   const iso = new Date(text).toISOString();
   const seconds = iso.slice(16, 19) === ':00' ? '' : iso.slice(16, 19);
@@ -127,11 +145,14 @@ export function dayText(day) {
   return DAY.format(new Date(`${day.slice(0, 10)}T00:00:00Z`));
 }
 
-/** Why a time has no sums: nothing is known of it, or nothing was used. @param {any} usage an answer of /api/v1/usage */
+/**
+ * The text for a time without sums: usage is unknown, or nothing was used.
+ * @param {any} usage an answer of /api/v1/usage
+ */
 export function noUsageText({ from, to, measured_since: since }) {
-  if (since === undefined) return 'Nothing is known of this time: nothing was metered yet.';
+  if (since === undefined) return 'Usage is unknown: nothing was metered yet.';
   if (Date.parse(since) >= Date.parse(to))
-    return `Nothing is known of this time: metering began on ${time(since)}.`;
+    return `Usage is unknown: metering began on ${time(since)}.`;
   return Date.parse(since) > Date.parse(from)
     ? `Nothing was used since metering began on ${time(since)}.`
     : 'Nothing was used in this time.';
@@ -148,7 +169,7 @@ export function duration(seconds) {
   if (seconds < 90) return `${Math.round(seconds)} s`;
   const minutes =
     seconds < DAY_S ? Math.round(seconds / 60) : Math.round(seconds / HOUR_S) * (HOUR_S / 60);
-  const [days, hours, rest] = [
+  const [days, hours, minutesLeft] = [
     Math.floor(minutes / 1440),
     Math.floor(minutes / 60) % 24,
     minutes % 60,
@@ -156,7 +177,7 @@ export function duration(seconds) {
   return [
     ...(days > 0 ? [`${days} d`] : []),
     ...(hours > 0 ? [`${hours} h`] : []),
-    ...(rest > 0 ? [`${rest} min`] : []),
+    ...(minutesLeft > 0 ? [`${minutesLeft} min`] : []),
   ].join(' ');
 }
 

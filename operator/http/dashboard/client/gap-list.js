@@ -6,7 +6,7 @@ import { useNames } from './names.js';
 
 const SCOPES_SHOWN = 6;
 
-/** What was not measured, one entry for each cause and happening. @param {{ groups: any[], empty: string }} properties */
+/** Gaps, one entry for each cause and time. @param {{ groups: any[], empty: string }} properties */
 export function GapList({ groups, empty }) {
   if (groups.length === 0) return html`<p class="empty">${empty}</p>`;
   return html`<ul class="gaps">${groups.map((group) => html`<${Gap} group=${group} />`)}</ul>`;
@@ -23,7 +23,7 @@ function Gap({ group }) {
       <span>${gapTime(group)}</span>
       <span>Missing: ${of === '' ? scopesText(group, names) : `tenant clusters of ${of}`}</span>
       <details>
-        <summary>What it says${reasons > 1 ? `, the newest of ${counted(reasons, 'text')}` : ''}</summary>
+        <summary>Details${reasons > 1 ? `, the newest of ${counted(reasons, 'message')}` : ''}</summary>
         <p>${group.reason}</p>
         <p class="muted">${counted(group.gaps, 'stretch', 'stretches')} of</p>
         <ul>${group.scopes.map((/** @type {string} */ scope) => html`<li>${scopeText(scope, names)} ${isCluster(scope) && html`<${CopyButton} text=${scope} what="tenant cluster id" />`}</li>`)}</ul>

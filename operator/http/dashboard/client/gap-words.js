@@ -5,17 +5,17 @@ import { duration, time } from './format.js';
 /** @type {ReadonlyMap<string, string>} */
 const CAUSES = new Map([
   ['metrics', 'CPU and memory usage could not be read'],
-  ['collector', 'Nobody was metering'],
+  ['collector', 'Metering was not running'],
   ['tenant-api', 'The API of a tenant cluster could not be read'],
   ['prometheus', 'Prometheus did not answer'],
   ['resourceslices', 'A node publishes too many resource slices'],
-  ['own-nodes', 'A tenant cluster has more nodes of its own than are metered'],
+  ['own-nodes', 'A tenant cluster has more private nodes than are metered'],
   ['quarantine', 'Something in a tenant cluster could not be measured'],
   ['discovery', 'Tenant clusters could not be looked up'],
   ['startup', 'The operator had not read the cluster yet'],
 ]);
 
-/** Of resources whose name is not what people call them. @type {ReadonlyMap<string, string>} */
+/** Readable names of resources. @type {ReadonlyMap<string, string>} */
 const WATCHED = new Map([
   ['gpus', 'GPUs'],
   ['persistentvolumeclaims', 'volume claims'],
@@ -28,11 +28,11 @@ const WATCHED = new Map([
 const KINDS = new Map([
   ['*', 'all tenant clusters'],
   ['pods', 'CPU and memory'],
-  ['gpus', 'GPUs and whole nodes'],
+  ['gpus', 'GPUs and dedicated nodes'],
   ['volumes', 'storage'],
   ['load-balancers', 'load balancers'],
   ['workloads', 'instance hours'],
-  ['tenant-api', 'nodes of tenant clusters\u2019 own'],
+  ['tenant-api', 'private nodes'],
 ]);
 
 /** Why something was not measured. @param {string} source */
@@ -42,17 +42,23 @@ export function causeText(source) {
   );
 }
 
-/** Whether a scope is one tenant cluster, rather than a kind of usage of all. @param {string} scope */
+/**
+ * Whether a scope is one tenant cluster, rather than a kind of usage of all.
+ * @param {string} scope
+ */
 export function isCluster(scope) {
   return !KINDS.has(scope);
 }
 
-/** What was measured, or was not. @param {string} scope @param {Names} names */
+/** The readable name of a gap's scope. @param {string} scope @param {Names} names */
 export function scopeText(scope, names) {
   return KINDS.get(scope) ?? names.cluster(scope);
 }
 
-/** When a gap was and how long: `22:05 to 06:05, 6 h of these 8 h` where it had pauses. @param {any} group of GET /api/v1/gaps */
+/**
+ * The time and the duration of a gap; `6 h of these 8 h` when it had pauses.
+ * @param {any} group of GET /api/v1/gaps
+ */
 export function gapTime({ open, from, to, seconds }) {
   const all = (Date.parse(to) - Date.parse(from)) / 1000;
   const lasted = duration(seconds);

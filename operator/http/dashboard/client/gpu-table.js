@@ -2,7 +2,7 @@ import { html } from './preact.js';
 import { plain, quantity } from './format.js';
 import { figure, Table } from './table.js';
 
-/** What a tenant, or nobody, has of GPUs: the columns after the names. GPU-hours. */
+/** The columns after the names, in GPU-hours. */
 const FIGURES = [
   ['Delivered', 'delivered'],
   ['Healthy', 'healthy'],
@@ -39,18 +39,18 @@ export function utilizationText(utilization) {
   return utilization === 'unknown' ? 'unknown' : `${plain(Math.round(utilization * 10) / 10)} %`;
 }
 
-/** What the columns say, for whoever reads them for the first time. */
+/** A legend of the columns. */
 export function GpuWords() {
   return html`
     <details>
       <summary>What the words mean</summary>
       <dl class="facts">
-        <dt>Delivered</dt><dd>All GPUs of nodes that are a tenant’s whole, and what its pods hold of other nodes.</dd>
-        <dt>Healthy</dt><dd>Of what is delivered, what is not down or missing.</dd>
-        <dt>Reserved</dt><dd>Of what is delivered, what nobody else can have.</dd>
-        <dt>In use</dt><dd>Of what is healthy, what pods hold.</dd>
-        <dt>Idle</dt><dd>Of what is healthy, what no pod holds.</dd>
-        <dt>Utilisation</dt><dd>How busy the GPUs were that Prometheus knows, on average; unknown where it knows none.</dd>
+        <dt>Delivered</dt><dd>All GPUs of nodes that only this tenant uses, and GPUs of its pods on other nodes.</dd>
+        <dt>Healthy</dt><dd>Delivered GPUs that are neither down nor missing.</dd>
+        <dt>Reserved</dt><dd>Delivered GPUs that no other tenant can use.</dd>
+        <dt>In use</dt><dd>Healthy GPUs that pods have.</dd>
+        <dt>Idle</dt><dd>Healthy GPUs that no pod has.</dd>
+        <dt>Utilisation</dt><dd>How busy the GPUs were on average, as far as Prometheus measured it; otherwise unknown.</dd>
       </dl>
     </details>
   `;

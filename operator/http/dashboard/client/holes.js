@@ -5,12 +5,12 @@ import { isCluster } from './gap-words.js';
 const REFRESH_MS = 60_000;
 
 /**
- * Seconds since the epoch. `before` metering began nothing is known; of `all` or of `some` tenant clusters something was not
- * measured.
+ * A time without measurements, in seconds since the epoch. `before`: before metering began. `all`
+ * and `some`: a gap of all or of some tenant clusters.
  * @typedef {{ from: number, to: number, kind: 'before' | 'all' | 'some' }} Hole
  */
 
-/** What a hole is called, and a step of a chart that it reaches into. */
+/** The names of holes: `name` in a legend, `note` at a step of a chart. */
 export const HOLE_WORDS = {
   before: { name: 'before metering began', note: 'before metering began' },
   all: { name: 'not measured', note: 'not all measured' },
@@ -18,9 +18,9 @@ export const HOLE_WORDS = {
 };
 
 /**
- * When a metric was not measured, for charts: the gaps that bear on it, and all before the first measurement. `error` where
- * that is not known.
- * @param {{ from: string, to: string, tenant?: string | undefined, metric?: string | undefined }} asked
+ * The times when a metric was not measured, for charts. `error` when they cannot be read.
+ * @param {{ from: string, to: string, tenant?: string | undefined, metric?: string | undefined }}
+ *   selection
  * @returns {{ holes: Hole[], error: import('./api.js').ApiError | undefined }}
  */
 export function useHoles({ from, to, tenant, metric }) {
@@ -42,19 +42,32 @@ function holesOf(gaps, tenant) {
   }));
 }
 
-/** The part of a range that lies before metering began, at most one. @param {any} range of an answer with `measured_since` */
+/**
+ * The part of a range that lies before metering began, at most one.
+ * @param {any} range of an answer with `measured_since`
+ */
 export function unknownBefore({ from, to, measured_since: since = to }) {
   const end = Date.parse(since) < Date.parse(to) ? since : to;
   return Date.parse(end) > Date.parse(from) ? [{ from, to: end, kind: 'before' }] : [];
 }
 
-/** The words for the holes that reach into a step, each once. @param {Hole[]} holes @param {number} at @param {number} step seconds */
+/**
+ * The notes of all holes that overlap a step, each once.
+ * @param {Hole[]} holes
+ * @param {number} at
+ * @param {number} step seconds
+ */
 export function notesOf(holes, at, step) {
   const inside = holes.filter(({ from, to }) => from < at + step && to > at);
   return [...new Set(inside.map(({ kind }) => HOLE_WORDS[kind].note))];
 }
 
-/** Whether nothing of a step was measured of anybody. @param {Hole[]} holes @param {number} at @param {number} step seconds */
+/**
+ * Whether no tenant cluster was measured in a step.
+ * @param {Hole[]} holes
+ * @param {number} at
+ * @param {number} step seconds
+ */
 export function isUnknown(holes, at, step) {
   return holes.some(({ from, to, kind }) => kind !== 'some' && from <= at && to >= at + step);
 }

@@ -1,9 +1,9 @@
 import { useEffect, useState } from './preact.js';
 
 /**
- * Where the reader is: `#/tenants/acme?range=7d` is page `tenants`, arguments `['acme']`, query `range`.
- * `#/@berlin/usage` is the same of one cluster of a fleet.
- * It is all in the fragment, so that every view is a link and nothing of it reaches the server.
+ * Where the reader is: `#/tenants/acme?range=7d` is page `tenants`, arguments `['acme']`, query
+ * `range`. `#/@berlin/usage` is the same of one cluster of a fleet. It is all in the fragment, so
+ * that every view is a link and nothing of it reaches the server.
  * @typedef {{ cluster?: string, page: string, args: string[], query: URLSearchParams }} Place
  */
 
@@ -17,7 +17,7 @@ export function parsePlace(hash) {
   return { ...(cluster === undefined ? {} : { cluster }), page, args, query };
 }
 
-/** The cluster of a fleet that is looked at; undefined where it is all of them, or there is no fleet. */
+/** The shown cluster of a fleet; undefined for all clusters, and without a fleet. */
 export function shownCluster() {
   return parsePlace(location.hash).cluster;
 }
@@ -32,7 +32,7 @@ function decode(part) {
 }
 
 /**
- * A link to a page, of the cluster that is looked at unless another is named; empty parameters are left out.
+ * A link to a page, of the shown cluster unless another is named. Empty parameters are left out.
  * @param {string[]} path
  * @param {Record<string, string | undefined>} [query]
  * @param {string} [cluster] empty for all
@@ -47,7 +47,10 @@ export function link(path, query = {}, cluster = shownCluster()) {
   return `#/${of}${path.map(encodeURIComponent).join('/')}${text === '' ? '' : `?${text}`}`;
 }
 
-/** Changes parameters of the page that is open. @param {Record<string, string | undefined>} changes */
+/**
+ * Changes parameters of the page that is open.
+ * @param {Record<string, string | undefined>} changes
+ */
 export function setQuery(changes) {
   const { page, args, query } = parsePlace(location.hash);
   location.replace(link([page, ...args], { ...Object.fromEntries(query), ...changes }));

@@ -24,7 +24,7 @@ import { PageHead, SkipLink } from './components.js';
 
 const STATUS_MS = 15_000;
 const NAMES_MS = 60_000;
-/** The operator says so in the page: without a token it would refuse every request. */
+/** The operator marks the page when it would refuse every request without a token. */
 const NEEDS_TOKEN = document.documentElement.dataset['token'] === 'needed';
 
 /** @param {{ place: Place, status: any }} properties */
@@ -66,7 +66,7 @@ function TokenForm({ onGiven }) {
   };
   return html`
     <form class="token card" onSubmit=${submit}>
-      <h1>This meterfeed asks for a token</h1>
+      <h1>API token needed</h1>
       <p>
         Use one of the tokens in <code>API_TOKEN</code> of the operator. It is kept for this tab only and
         forgotten when the tab closes.

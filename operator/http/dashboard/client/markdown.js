@@ -3,7 +3,7 @@ import { placeFrom } from './documents.js';
 
 /** @typedef {import('preact').ComponentChildren} Children */
 /**
- * What the blocks of a page share: its name, and how often each anchor was given.
+ * The shared state of the blocks of a page: its name, and how often each anchor was used.
  * @typedef {{ page: string, anchors: Map<string, number> }} Context
  */
 
@@ -24,7 +24,7 @@ function anchorOf(title, given) {
 }
 
 /**
- * As much of Markdown as the documentation uses, as elements: never as markup.
+ * Renders the Markdown that the documentation uses, as elements, never as markup.
  * @param {{ text: string, page: string }} properties `page` is where its links start from
  */
 export function Markdown({ text, page }) {
@@ -32,7 +32,10 @@ export function Markdown({ text, page }) {
   return html`${blocksOf(text).map((lines) => block(lines, context))}`;
 }
 
-/** Lines that belong together: fenced code, or what stands between empty lines. @param {string} text */
+/**
+ * Lines that belong together: fenced code, or what stands between empty lines.
+ * @param {string} text
+ */
 function blocksOf(text) {
   /** @type {string[][]} */
   const blocks = [];
@@ -116,24 +119,29 @@ const INLINE =
 /** @param {string} text @param {Context} context @returns {Children[]} */
 function inline(text, context) {
   /** @type {Children[]} */
-  const parts = [];
+  const children = [];
   let at = 0;
   for (const match of text.matchAll(INLINE)) {
-    const [whole, code, bold, slanted, anchor, picture, label, target = ''] = match;
-    parts.push(text.slice(at, match.index));
-    if (code !== undefined) parts.push(html`<code>${code}</code>`);
-    else if (bold !== undefined) parts.push(html`<strong>${inline(bold, context)}</strong>`);
-    else if (slanted !== undefined) parts.push(html`<em>${inline(slanted, context)}</em>`);
-    else if (anchor !== undefined) parts.push(html`<span id=${anchor} tabindex="-1"></span>`);
-    else if (picture !== undefined) parts.push(html`<em>(picture: ${picture})</em>`);
-    else if (label !== undefined) parts.push(reference(label, target, context));
-    at = match.index + whole.length;
+    const [matched, code, bold, slanted, anchor, picture, label, target = ''] = match;
+    children.push(text.slice(at, match.index));
+    if (code !== undefined) children.push(html`<code>${code}</code>`);
+    else if (bold !== undefined) children.push(html`<strong>${inline(bold, context)}</strong>`);
+    else if (slanted !== undefined) children.push(html`<em>${inline(slanted, context)}</em>`);
+    else if (anchor !== undefined) children.push(html`<span id=${anchor} tabindex="-1"></span>`);
+    else if (picture !== undefined) children.push(html`<em>(picture: ${picture})</em>`);
+    else if (label !== undefined) children.push(reference(label, target, context));
+    at = match.index + matched.length;
   }
-  parts.push(text.slice(at));
-  return parts;
+  children.push(text.slice(at));
+  return children;
 }
 
-/** A link opens where it can: pages of the documentation here, sites in the browser. @param {string} label @param {string} target @param {Context} context */
+/**
+ * A link. Pages of the documentation open here, other sites in a new tab.
+ * @param {string} label
+ * @param {string} target
+ * @param {Context} context
+ */
 function reference(label, target, context) {
   if (/^https?:/.test(target))
     return html`<a href=${target} rel="noreferrer noopener" target="_blank">${inline(label, context)}</a>`;

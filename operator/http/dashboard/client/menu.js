@@ -14,14 +14,14 @@ const NAVIGATION = [
   ['enforcement', 'Enforcement'],
 ];
 
-/** Pages of a hub, and those that it has not while it shows all clusters. */
+/** The page that only a hub has, and the pages that a hub does not have. */
 const FLEET = ['fleet', 'Fleet'];
 const OF_ONE_CLUSTER = ['enforcement'];
 
 const THEME_KEY = 'meterfeed-theme';
 
 /**
- * The pages; on a narrow screen behind a button.
+ * The header with the navigation, which is behind a button on a narrow screen.
  * @param {{ place: import('./location.js').Place, status: any, fleet: any }} properties
  */
 export function SiteHeader({ place, status, fleet }) {
@@ -48,11 +48,14 @@ export function SiteHeader({ place, status, fleet }) {
   `;
 }
 
-/** All clusters, or one of them; the page stays. @param {{ place: import('./location.js').Place, streams: any[] }} properties */
+/**
+ * A choice of one cluster or all; the page stays.
+ * @param {{ place: import('./location.js').Place, streams: any[] }} properties
+ */
 function ClusterPicker({ place, streams }) {
   const { cluster = '', page, args, query } = place;
   const pick = (/** @type {any} */ event) => {
-    // What is shown of one thing of a cluster is not there in another.
+    // An object of one cluster does not exist in another.
     const path =
       args.length > 0 && page !== 'months' && page !== 'tenants' ? [page] : [page, ...args];
     location.hash = link(path, Object.fromEntries(query), event.currentTarget.value);

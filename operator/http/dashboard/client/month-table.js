@@ -8,7 +8,11 @@ import { figure, Table, text } from './table.js';
 
 const BY = { metric: 'by metric', tenant: 'by tenant', sku: 'by model and class' };
 
-/** A month's rows against the month before. @param {{ month: any, tenant: string, by: 'metric' | 'tenant' | 'sku', costs: import('./money.js').Costs }} properties */
+/**
+ * A table of a month's usage against the month before.
+ * @param {{ month: any, tenant: string, by: 'metric' | 'tenant' | 'sku', costs:
+ *   import('./money.js').Costs }} properties
+ */
 export function MonthTable({ month, tenant, by, costs }) {
   const names = useNames();
   const { over, before, measured_since: since } = month;
@@ -24,7 +28,7 @@ export function MonthTable({ month, tenant, by, costs }) {
     if (row.change !== undefined) return text();
     return !over && month.whole_days === 0 ? '–' : 'unknown';
   };
-  const partText = (/** @type {string} */ at) => (isLate(at) ? ' (in part)' : '');
+  const partialText = (/** @type {string} */ at) => (isLate(at) ? ' (in part)' : '');
   const decimals = decimalsByUnit(rows);
   const digits = (/** @type {any} */ row) => decimals.get(row.unit) ?? 3;
   const nameOf = (/** @type {any} */ row) => {
@@ -36,7 +40,7 @@ export function MonthTable({ month, tenant, by, costs }) {
   const unit =
     by === 'tenant' && first ? `, ${names.metricWithUnit(first.metric, first.unit)}` : '';
   return html`
-    <${Table} caption=${`${monthText(month.month)} against ${monthText(before)}, ${BY[by]}${unit}`} rows=${rows} empty=${isLate(month.until) || since === undefined ? 'Nothing is known of this month or the one before: metering began later.' : 'Nothing was used, in this month or the one before.'}
+    <${Table} caption=${`${monthText(month.month)} against ${monthText(before)}, ${BY[by]}${unit}`} rows=${rows} empty=${isLate(month.until) || since === undefined ? 'Usage of this month and the one before is unknown: metering began later.' : 'Nothing was used, in this month or the one before.'}
       columns=${[
         text(
           by === 'tenant' ? 'Tenant' : by === 'sku' ? 'Metric and model' : 'Metric',
@@ -47,7 +51,7 @@ export function MonthTable({ month, tenant, by, costs }) {
           (row) => `${nameOf(row)} ${row.tenant ?? ''}`,
         ),
         figure(
-          `${over ? monthText(month.month) : 'So far'}${partText(month.from)}`,
+          `${over ? monthText(month.month) : 'So far'}${partialText(month.from)}`,
           (row) =>
             html`<${SumLink} label=${nameOf(row)} text=${quantity(row.quantity, digits(row))}
               of=${{ metric: row.metric, tenant: row.tenant ?? tenant, sku: row.sku, from: month.from, to: month.to }} />`,
@@ -57,7 +61,7 @@ export function MonthTable({ month, tenant, by, costs }) {
           [row.metric, row.unit, row[by]].join('\0'),
         ),
         figure(
-          `${monthText(before)}${isLate(month.from) ? '' : partText(`${before}-01`)}`,
+          `${monthText(before)}${isLate(month.from) ? '' : partialText(`${before}-01`)}`,
           (row) =>
             row.before === undefined
               ? html`<${NotMeasured}>before metering began</${NotMeasured}>`
@@ -76,7 +80,7 @@ export function MonthTable({ month, tenant, by, costs }) {
           ? []
           : [
               figure(
-                'At its end',
+                'Forecast',
                 (row) => (row.forecast === undefined ? '–' : quantity(row.forecast, digits(row))),
                 (row) => row.forecast,
               ),

@@ -5,18 +5,20 @@ import { unitText } from './format.js';
 import { link, setQuery } from './location.js';
 
 /**
- * What things are called. Codes and ids are for machines; people read these.
+ * Readable names for codes and ids.
  * @typedef {object} Names
  * @property {any[]} metrics of the catalogue, in its order
  * @property {any[]} tenants
  * @property {(code: string) => string} metric its name
- * @property {(code: string, unit?: string) => string} metricWithUnit its name and its unit, which is said once
+ * @property {(code: string, unit?: string) => string} metricWithUnit its name and its unit, without
+ *   repeating it
  * @property {(id: string) => string} tenant its display name
  * @property {(id: string) => string} cluster the name of a tenant cluster
- * @property {(key: string, value: string) => string} value of what usage can be split by, `tenant_cluster` for one
+ * @property {(key: string, value: string) => string} value of what usage can be split by,
+ *   `tenant_cluster` for one
  */
 
-/** What usage can be split by, in the order in which it is offered. */
+/** The keys that usage can be split by, in the order in which they are offered. */
 export const KEYS = [
   ['tenant', 'Tenant'],
   ['sku', 'SKU'],
@@ -34,12 +36,16 @@ export const KEYS = [
 ];
 const KEY_NAMES = new Map(/** @type {[string, string][]} */ (KEYS));
 
-/** The name of a dimension or field of events; one of a custom metric's in words. @param {string} key */
+/** The readable name of a dimension or field of events. @param {string} key */
 export function keyName(key) {
   return KEY_NAMES.get(key) ?? sentence(key);
 }
 
-/** @param {any[]} metrics @param {any[] | undefined} known the tenants; undefined while they are not here yet @returns {Names} */
+/**
+ * @param {any[]} metrics
+ * @param {any[] | undefined} known the tenants; undefined while they are not here yet
+ * @returns {Names}
+ */
 export function createNames(metrics, known) {
   const tenants = known ?? [];
   const byCode = new Map(metrics.map((metric) => [metric.code, metric]));
@@ -76,7 +82,7 @@ export function createNames(metrics, known) {
   };
 }
 
-/** Who an event is from. @param {string} source */
+/** The readable source of an event. @param {string} source */
 export function sourceText(source) {
   if (source === 'collector') return 'measured here';
   if (source === 'correction') return 'corrected by hand';
@@ -101,24 +107,36 @@ export function useNames() {
   return useContext(NamesContext);
 }
 
-/** A tenant by name, which leads to its page. @param {{ id: string, query?: Record<string, string | undefined> }} properties */
+/**
+ * The name of a tenant, with a link to its page.
+ * @param {{ id: string, query?: Record<string, string | undefined> }} properties
+ */
 export function TenantLink({ id, query = {} }) {
   return html`<a href=${link(['tenants', id], query)}>${useNames().tenant(id)}</a>`;
 }
 
-/** All tenants, or one of them: the parameter `tenant` of the page. @param {{ tenant: string }} properties empty for all */
+/**
+ * A choice of one tenant or all: the parameter `tenant` of the page.
+ * @param {{ tenant: string }} properties empty for all
+ */
 export function TenantChoice({ tenant }) {
   const known = useNames().tenants.map(({ id, display_name: name }) => [id, name]);
   const ids = tenant === '' ? known : withChosen(known, tenant);
   return html`<${Choice} label="Tenant" value=${tenant} options=${[['', 'All tenants'], ...ids]} onChoose=${(/** @type {string} */ value) => setQuery({ tenant: value })} />`;
 }
 
-/** A name with the id behind it, to be copied. @param {{ name: string, id: string, what: string }} properties */
+/**
+ * A name, with a button that copies its id.
+ * @param {{ name: string, id: string, what: string }} properties
+ */
 export function NameWithId({ name, id, what }) {
   return html`${name} <${CopyButton} text=${id} what=${what} />`;
 }
 
-/** A tenant cluster by name, with its id to be copied. @param {{ id: string }} properties */
+/**
+ * The name of a tenant cluster, with a button that copies its id.
+ * @param {{ id: string }} properties
+ */
 export function ClusterName({ id }) {
   return html`<${NameWithId} name=${useNames().cluster(id)} id=${id} what="tenant cluster id" />`;
 }

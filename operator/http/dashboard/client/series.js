@@ -2,18 +2,20 @@
 
 const STEP_S = { hour: 3600, day: 86_400 };
 const SHOWN = 8;
-/** The key of what is drawn together; nothing else is called so. */
+/** The key of the smaller series together; no other series has it. */
 export const OTHERS = '\u0000others';
 
 /**
- * What a chart draws: `times` are the beginnings of its steps, seconds since the epoch.
- * @typedef {{ times: number[], step: number, series: { key: string, name: string, values: number[] }[] }} Drawn
- *   `key` stays with a series, also where two are called the same: its kind, a slash, its value
+ * The data of a chart. `times` are the beginnings of its steps, in seconds since the epoch. `key`
+ * is unique, also where two series have the same name: kind, slash, value.
+ * @typedef {{ times: number[], step: number, series: { key: string, name: string, values: number[]
+ *   }[] }} Drawn
  */
 
 /**
- * Rows of GET /api/v1/usage, grouped by a key and by time, as one series per value of the key: the
- * largest first, the rest together. Only for drawing: sums that are read come from the server.
+ * Turns rows of GET /api/v1/usage, grouped by a key and by time, into one series for each value of
+ * the key. The largest come first; the smaller ones are added up. Only for drawing: the sums that
+ * readers see come from the server.
  * @param {any[]} rows
  * @param {string} key
  * @param {TimeRange} range
@@ -45,7 +47,11 @@ export function toSeries(rows, key, range, windowSeconds, nameOf) {
   return { times, step, series };
 }
 
-/** The beginnings of all steps of a range until now, seconds since the epoch. @param {TimeRange} range @param {number} step */
+/**
+ * The beginnings of all steps of a range until now, seconds since the epoch.
+ * @param {TimeRange} range
+ * @param {number} step
+ */
 function timesOf(range, step) {
   const first = Math.floor(Date.parse(range.from) / 1000 / step) * step;
   const end = Math.min(Date.parse(range.to), Date.now()) / 1000;

@@ -1,5 +1,6 @@
 /**
- * Texts that a browser keeps, or, where it refuses that as it may inside another page, that this page keeps.
+ * Stores texts in the browser. Where the browser refuses, as it may inside another page, the page
+ * stores them.
  * @param {() => Storage} place throws where the browser refuses
  */
 function textsIn(place) {
@@ -29,5 +30,5 @@ function textsIn(place) {
 /** Texts that live as long as this tab. */
 export const tab = textsIn(() => sessionStorage);
 
-/** Texts that stay in this browser: how a reader likes things, and nothing that is secret. */
+/** Texts that stay in this browser: preferences of the reader, and nothing secret. */
 export const browser = textsIn(() => localStorage);

@@ -11,23 +11,34 @@ const PAGE_ROWS = 20;
 
 /**
  * @template Row
- * @typedef {{ name: string, number?: boolean, cell: (row: Row) => Children, value?: (row: Row) => string | number | undefined }} Column
- *   `value` is what a column is sorted and searched by; without one it is neither
+ * @typedef {{ name: string, number?: boolean, cell: (row: Row) => Children, value?: (row: Row) =>
+ *   string | number | undefined }} Column `value` is what a column is sorted and searched by;
+ *   without one it is neither
  */
 
-/** A column of texts. @param {string} name @param {(row: any) => Children} cell @param {(row: any) => string | number | undefined} [value] */
+/**
+ * A column of texts.
+ * @param {string} name
+ * @param {(row: any) => Children} cell
+ * @param {(row: any) => string | number | undefined} [value]
+ */
 export function text(name, cell, value) {
   return { name, cell, ...(value && { value }) };
 }
 
-/** A column of figures. @param {string} name @param {(row: any) => Children} cell @param {(row: any) => number | undefined} [value] */
+/**
+ * A column of figures.
+ * @param {string} name
+ * @param {(row: any) => Children} cell
+ * @param {(row: any) => number | undefined} [value]
+ */
 export function figure(name, cell, value) {
   return { ...text(name, cell, value), number: true };
 }
 
 /**
- * A table; on a narrow screen each row is a card, which names its values itself. A column is text unless it
- * says `number`. Long tables have pages and a search.
+ * A table. On a narrow screen each row is a card with the names of its values. A column is text
+ * unless it has `number`. A long table has pages and a search.
  * @template Row
  * @param {{ caption: string, columns: Column<Row>[], rows: Row[], empty: Children }} properties
  */
@@ -48,7 +59,7 @@ export function Table({ caption, columns, rows, empty }) {
     setWanted(event.currentTarget.value);
     setPage(0);
   };
-  // The roles are said again because cards are no table to a browser.
+  // Explicit roles: with the style of cards, browsers see no table.
   return html`
     ${isLong && html`<label class="field">Search <input type="search" value=${wanted} aria-label=${`Search: ${caption}`} onInput=${search} /></label>`}
     <div class="scroll" tabindex="0" role="region" aria-label=${caption}>
@@ -82,9 +93,17 @@ export function Table({ caption, columns, rows, empty }) {
   `;
 }
 
-/** @typedef {{ name: string, down: boolean }} Sorting by the column of a name; in the order that the rows came in where it is empty */
+/**
+ * @typedef {{ name: string, down: boolean }} Sorting by the column of a name; in the order that the
+ *   rows came in where it is empty
+ */
 
-/** Sorts by its column: numbers from the largest, texts from A; once more the other way round. @param {{ column: Column<any>, kind: string, sorting: Sorting, sort: (next: Sorting) => void }} properties */
+/**
+ * The head of a column. A click sorts by it, numbers from the largest, texts from A; a second click
+ * reverses that.
+ * @param {{ column: Column<any>, kind: string, sorting: Sorting, sort: (next: Sorting) => void }}
+ *   properties
+ */
 function Head({ column: { name, number = false, value }, kind, sorting, sort }) {
   const isSorted = sorting.name === name;
   const order = isSorted ? (sorting.down ? 'descending' : 'ascending') : undefined;
@@ -110,7 +129,13 @@ function matching(rows, columns, wanted) {
 
 const TEXT_ORDER = new Intl.Collator('en', { numeric: true });
 
-/** What has no value stands at the end, either way. @template Row @param {Row[]} rows @param {Column<Row>[]} columns @param {Sorting} sorting */
+/**
+ * Sorts rows; those without a value come last, in either direction.
+ * @template Row
+ * @param {Row[]} rows
+ * @param {Column<Row>[]} columns
+ * @param {Sorting} sorting
+ */
 function sorted(rows, columns, { name, down }) {
   const value = columns.find((column) => column.name === name)?.value;
   if (value === undefined) return rows;

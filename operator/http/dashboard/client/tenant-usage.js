@@ -11,7 +11,10 @@ import { rangeQuery } from './time-range.js';
 
 const REFRESH_MS = 60_000;
 
-/** One row per tenant, one column per metric. @param {{ range: import('./time-range.js').TimeRange }} properties */
+/**
+ * One row per tenant, one column per metric.
+ * @param {{ range: import('./time-range.js').TimeRange }} properties
+ */
 export function TenantUsage({ range }) {
   const { from, to } = range;
   const names = useNames();
@@ -50,7 +53,9 @@ export function TenantUsage({ range }) {
 
 /**
  * The metrics that occur, in the order and with the names of the catalogue.
- * @param {any[]} rows @param {import('./names.js').Names} names @param {{ from: string, to: string }} range
+ * @param {any[]} rows
+ * @param {import('./names.js').Names} names
+ * @param {{ from: string, to: string }} range
  */
 function metricColumns(rows, names, { from, to }) {
   const byMetric = Map.groupBy(rows, (row) => row.metric);

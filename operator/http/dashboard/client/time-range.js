@@ -6,19 +6,19 @@ import { setQuery } from './location.js';
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
-/** Sums of hours are kept for 35 days, up to when they are cleared away. */
-const HOURS_KEPT_MS = 34 * DAY_MS;
-/** A page that shows the last hour moves on this often. */
+/** Sums of hours are kept for 35 days; one day less is safe. */
+const HOURS_STORED_MS = 34 * DAY_MS;
+/** How often a page with the last hour moves on. */
 const HOUR_STEP_MS = 5 * MINUTE_MS;
 
 /**
- * @typedef {{ from: string, to: string, name: string, bucket: 'window' | 'hour' | 'day' }} TimeRange
- * RFC 3339 or a UTC day
+ * @typedef {{ from: string, to: string, name: string, bucket: 'window' | 'hour' | 'day' }}
+ *   TimeRange RFC 3339 or a UTC day
  */
 
 /**
- * The range that a page shows, whole hours and days of UTC, so that the server answers from the sums
- * it keeps; the last hour is told window by window.
+ * The range of a page: complete hours and days of UTC, so that the server answers from stored sums.
+ * The last hour is shown in steps of a window.
  * @param {URLSearchParams} query
  * @param {number} now
  * @param {string} [otherwise] the range of a page whose link names none
@@ -38,7 +38,7 @@ export function rangeOf(query, now, otherwise = 'month') {
     const from = Date.parse(query.get('from') ?? '');
     const last = Date.parse(query.get('to') ?? '');
     if (Number.isFinite(from) && Number.isFinite(last) && last >= from)
-      return range(name, from, last + DAY_MS, now - from > HOURS_KEPT_MS ? 'day' : undefined);
+      return range(name, from, last + DAY_MS, now - from > HOURS_STORED_MS ? 'day' : undefined);
   }
   return range('month', monthStart(now, 0), end);
 }
@@ -49,16 +49,27 @@ function monthStart(now, back) {
   return Date.UTC(today.getUTCFullYear(), today.getUTCMonth() - back);
 }
 
-/** @param {string} name @param {number} from @param {number} to @param {TimeRange['bucket']} [bucket] @returns {TimeRange} */
+/**
+ * @param {string} name
+ * @param {number} from
+ * @param {number} to
+ * @param {TimeRange['bucket']} [bucket]
+ * @returns {TimeRange}
+ */
 function range(name, from, to, bucket = to - from > 8 * DAY_MS ? 'day' : 'hour') {
   return { name, from: new Date(from).toISOString(), to: new Date(to).toISOString(), bucket };
 }
 
-/** What a link to the same range says. @param {TimeRange} shown */
+/** The query of a link to the same range. @param {TimeRange} shown */
 export function rangeQuery({ name, from, to }) {
   return name === 'custom'
     ? { range: name, from: from.slice(0, 10), to: lastDay(to) }
     : { range: name };
+}
+
+/** The word for a step of a chart or a table. @param {string} bucket */
+export function bucketText(bucket) {
+  return bucket === 'window' ? 'interval' : bucket;
 }
 
 /** @param {string} to */
@@ -71,7 +82,10 @@ export function monthOf(now, back) {
   return new Date(monthStart(now, back)).toISOString().slice(0, 7);
 }
 
-/** @param {{ range: TimeRange, only?: string[] }} properties `only` the names of these ranges; all of them when absent */
+/**
+ * @param {{ range: TimeRange, only?: string[] }} properties `only` the names of these ranges; all
+ *   of them when absent
+ */
 export function RangePicker({ range: shown, only }) {
   const now = Date.now();
   const names = [

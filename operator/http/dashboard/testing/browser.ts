@@ -9,7 +9,9 @@ const CANDIDATES = [
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
 ];
 
-/** Starts the installed Chromium without a window. Throws when there is none, saying how to get one. */
+/**
+ * Starts the installed Chromium without a window. Throws when there is none, saying how to get one.
+ */
 export async function launchBrowser(): Promise<Browser> {
   const chosen = process.env['CHROMIUM'] ?? CANDIDATES.find((path) => existsSync(path));
   if (chosen === undefined) {

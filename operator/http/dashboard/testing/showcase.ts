@@ -72,7 +72,9 @@ const TENANTS = [
 /** When measuring began there. */
 export const SHOWCASE_BEGAN = Date.UTC(2026, 9, 3, 8);
 
-/** Nothing of CPU and memory was measured here, of all tenants; and nothing of one tenant cluster. */
+/**
+ * Nothing of CPU and memory was measured here, of all tenants; and nothing of one tenant cluster.
+ */
 const OUTAGE = { from: Date.UTC(2026, 10, 20, 21), to: Date.UTC(2026, 10, 20, 23) };
 const GAPS: readonly Gap[] = [
   { source: 'metrics', scope: '*', ...OUTAGE, reason: 'HTTP 503: the server is shutting down' },
@@ -119,7 +121,10 @@ export async function createShowcase(): Promise<Showcase> {
 const H100 = 'NVIDIA-H100-80GB-HBM3';
 const GPU_DAYS = 8;
 
-/** Hour by hour of the last days: whole nodes of two tenants, one of which was down for a night, and pods of the others. */
+/**
+ * Hour by hour of the last days: whole nodes of two tenants, one of which was down for a night, and
+ * pods of the others.
+ */
 async function writeGpus(ledger: Ledger): Promise<void> {
   const gpus = gpuWriter(ledger);
   const end = Math.floor(NOW / HOUR) * HOUR;

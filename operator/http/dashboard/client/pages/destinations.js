@@ -8,19 +8,21 @@ import { TenantLink, useNames } from '../names.js';
 import { Table } from '../table.js';
 
 const DAY_MS = 86_400_000;
-/** What the other side has less of is billed too little. */
+/** The billing system has less than was delivered, so it bills too little. */
 const isShort = (/** @type {any} */ row) => row.difference < 0;
 
 /**
- * How a destination is, in a word. What waits is kept and loses nothing; what was refused is not billed.
- * @param {any} one @returns {{ tone: 'good' | 'warn' | 'bad', word: string }}
+ * The state of a destination in a word. Events that wait are not lost; refused events are not
+ * billed.
+ * @param {any} one
+ * @returns {{ tone: 'good' | 'warn' | 'bad', word: string }}
  */
 export function healthOf(one) {
   if (one.problem?.in_force === false) return { tone: 'bad', word: 'cannot start' };
   if (one.problem !== undefined) return { tone: 'warn', word: 'newest settings refused' };
   if (one.suspended) return { tone: 'warn', word: 'suspended' };
   if (one.dead_letters > 0) return { tone: 'bad', word: 'dead letters' };
-  if (one.held !== undefined) return { tone: 'warn', word: 'held' };
+  if (one.held !== undefined) return { tone: 'warn', word: 'blocked' };
   if (!one.bootstrapped) return { tone: 'warn', word: 'not set up' };
   if (one.consecutive_failures > 0) return { tone: 'warn', word: 'failing' };
   if (one.parked_events > 0) return { tone: 'warn', word: 'waiting for tenants' };
@@ -30,7 +32,7 @@ export function healthOf(one) {
     return { tone: one.invoices.examples.some(isShort) ? 'bad' : 'warn', word: 'invoices differ' };
   if (one.unpriced.length > 0) return { tone: 'warn', word: 'without a price' };
   if (one.prices?.differing > 0) return { tone: 'warn', word: 'prices differ' };
-  return one.ready ? { tone: 'good', word: 'well' } : { tone: 'warn', word: 'not ready' };
+  return one.ready ? { tone: 'good', word: 'OK' } : { tone: 'warn', word: 'not ready' };
 }
 
 /** @param {number} now */
@@ -110,7 +112,7 @@ function Facts({ one }) {
   const now = Date.now();
   const { tone, word } = healthOf(one);
   return html`
-    ${one.held !== undefined && html`<${Notice} title="Nothing is sent until this is mended"><p>${one.held}</p></${Notice}>`}
+    ${one.held !== undefined && html`<${Notice} title="Nothing is sent until this is fixed"><p>${one.held}</p></${Notice}>`}
     <div class="grid">
       <${Card} title="Delivery">
         <dl class="facts">
@@ -120,7 +122,7 @@ function Facts({ one }) {
           <dt>Behind</dt><dd>${one.lag_records === 0 ? 'nothing' : `${counted(one.lag_records, 'event')}, ${duration(one.lag_seconds)}`}</dd>
           <dt>Delivered</dt><dd>${count(one.delivered_events)} since the operator started; ${count(one.skipped_events)} not wanted here</dd>
           ${one.offboarding_tenants > 0 && html`<dt>Leaving</dt><dd>${counted(one.offboarding_tenants, 'tenant')}, once the last usage is there</dd>`}
-          ${one.unknown_metrics.length > 0 && html`<dt>Unknown metrics</dt><dd>${one.unknown_metrics.join(', ')}: named in its settings, and there are none of these names</dd>`}
+          ${one.unknown_metrics.length > 0 && html`<dt>Unknown metrics</dt><dd>${one.unknown_metrics.join(', ')}: named in its settings, but not in the catalog</dd>`}
           <dt>Last delivery</dt><dd>${ago(one.last_success, now)}</dd>
           <dt>Last error</dt><dd>${one.last_error ? `${time(one.last_error_at)}: ${one.last_error}` : 'none'}</dd>
         </dl>
@@ -145,18 +147,20 @@ function Facts({ one }) {
   `;
 }
 
-/** Changes of plan that are still to be made. @param {{ changes: any[] }} properties */
+/** Changes of plan that are not made yet. @param {{ changes: any[] }} properties */
 function PlanChanges({ changes }) {
   const now = Date.now();
   const stage = (/** @type {any} */ { at, problem }) => {
     if (problem !== undefined) return `failed at the last attempt: ${problem}`;
-    return Date.parse(at) > now ? 'not yet' : 'waits until the usage before is there and summed up';
+    return Date.parse(at) > now
+      ? 'scheduled'
+      : 'waits until the earlier usage is delivered and summed up';
   };
   return html`
     <${Card} title="Changes of plan">
       <p class="muted">
-        Usage of windows that start before the moment is billed by the plan of now. Usage from then on waits for the
-        new one; no other tenant waits.
+        Usage before the change is billed by the present plan. Usage after it waits for the new plan; other tenants do
+        not wait.
       </p>
       <${Table} caption="Still to be made" rows=${changes} empty="None."
         columns=${[
@@ -167,24 +171,27 @@ function PlanChanges({ changes }) {
           { name: 'Now', cell: (/** @type {any} */ change) => change.from },
           { name: 'New', cell: (/** @type {any} */ change) => change.to },
           { name: 'From', cell: (/** @type {any} */ change) => time(change.at) },
-          { name: 'Wanted since', cell: (/** @type {any} */ change) => time(change.since) },
-          { name: 'Made', cell: stage },
+          { name: 'Requested on', cell: (/** @type {any} */ change) => time(change.since) },
+          { name: 'State', cell: stage },
         ]} />
     </${Card}>
   `;
 }
 
-/** What the billing system itself shows: prices that are missing, sums that differ. @param {{ one: any }} properties */
+/**
+ * Reports of the billing system: missing prices, sums that differ.
+ * @param {{ one: any }} properties
+ */
 function OtherSide({ one }) {
   const names = useNames();
   const { unpriced, drift, rate, rate_limit: limit, late_refusals: refusals } = one;
   return html`
-    <${Card} title="What the other side says">
+    <${Card} title="What the billing system reports">
       <${PricesDiffer} prices=${one.prices} />
       ${
         limit &&
         html`<p class="notice warn">
-          Its rate limit lets through fewer events than are metered: ${plain(limit.events_per_second)} of
+          Its rate limit allows fewer events than are metered: ${plain(limit.events_per_second)} of
           ${plain(limit.needed_events_per_second)} a second.
         </p>`
       }
@@ -216,14 +223,14 @@ function OtherSide({ one }) {
                     cell: (/** @type {any} */ row) => names.metricWithUnit(row.metric),
                   },
                   {
-                    name: 'It has more by',
+                    name: 'Billing system has more by',
                     number: true,
                     cell: (/** @type {any} */ row) => signed(row.difference),
                   },
                 ]} />
             `
       }
-      <${Table} caption="Usage that came and that nobody has priced there" rows=${unpriced} empty="No usage without a price is known."
+      <${Table} caption="Delivered usage without a price there" rows=${unpriced} empty="No usage without a price is known."
         columns=${[
           { name: 'Metric', cell: (/** @type {any} */ row) => names.metricWithUnit(row.metric) },
           { name: 'SKU', cell: (/** @type {any} */ row) => row.sku ?? 'any' },
@@ -240,7 +247,7 @@ function OtherSide({ one }) {
               row.saved_until === undefined ? '–' : time(row.saved_until),
           },
         ]} />
-      <${Table} caption="Usage that it took and does not bill after all" rows=${refusals} empty="None is known."
+      <${Table} caption="Accepted usage that it does not bill" rows=${refusals} empty="None is known."
         columns=${[
           { name: 'Found', cell: (/** @type {any} */ row) => time(row.at) },
           { name: 'Events', number: true, cell: (/** @type {any} */ row) => count(row.events) },
@@ -269,7 +276,7 @@ function Invoices({ invoices }) {
       ${
         invoices.problem &&
         html`<p class="notice warn">
-          ${counted(invoices.unanswered_tenants, 'tenant')} could not be asked for: ${invoices.problem}
+          ${counted(invoices.unanswered_tenants, 'tenant')} could not be read: ${invoices.problem}
         </p>`
       }
       <${Table} caption="Invoices that differ from what was delivered" rows=${invoices.examples} empty="None differ."

@@ -4,7 +4,10 @@ import { useApi } from '../api.js';
 import { Card, ErrorNotice, PageHead } from '../components.js';
 import { Markdown } from '../markdown.js';
 
-/** A page of the documentation that this operator came with; a file of another kind as it is. @param {{ page: string, query: URLSearchParams }} properties */
+/**
+ * A page of this operator's documentation. Other files are shown as plain text.
+ * @param {{ page: string, query: URLSearchParams }} properties
+ */
 export function DocsPage({ page, query }) {
   const document = useApi(`/dashboard/docs/${page.split('/').map(encodeURIComponent).join('/')}`);
   const text = document.data?.text;

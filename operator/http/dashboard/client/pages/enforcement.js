@@ -19,7 +19,7 @@ const MODES = {
     'New pods of suspended tenant clusters are refused where the suspension policy is installed. Running pods are never touched.',
 };
 
-/** What billing systems say of tenants, and what follows from it. */
+/** Billing states of tenants, and a form to set one by hand. */
 export function EnforcementPage() {
   const states = useApi('/api/v1/billing-states', REFRESH_MS);
   const { data } = states;
@@ -41,7 +41,7 @@ export function EnforcementPage() {
             ),
             text('Since', (one) => time(one.since)),
             text('Reason', (one) => one.reason ?? '–'),
-            { name: 'What each source says', cell: sources },
+            { name: 'Sources', cell: sources },
             text('By hand', (one) =>
               one.manual ? html`<${Clear} tenant=${one.tenant} onDone=${states.reload} />` : '–',
             ),
@@ -76,7 +76,7 @@ function Clear({ tenant, onDone }) {
   };
   return html`
     <${ConfirmButton} label="Clear" question=${`Clear the state of ${name}?`} onDone=${onDone} action=${clear}
-      explanation="What the billing systems have said counts again, also what they said meanwhile." />
+      explanation="The states from billing systems apply again, also those received meanwhile." />
   `;
 }
 
@@ -95,7 +95,7 @@ function SetByHand({ onDone }) {
     put(event.currentTarget.value);
   return html`
     <${Card} title="Set a state by hand">
-      <p class="muted">It wins over everything that billing systems say, until it is cleared.</p>
+      <p class="muted">It overrides the states from billing systems until it is cleared.</p>
       <div class="controls">
         <label class="field">Tenant
           <select value=${tenant} onChange=${field(setTenant)}>
@@ -113,7 +113,7 @@ function SetByHand({ onDone }) {
         </label>
         <${ConfirmButton} label="Set the state" tone=${state === 'suspended' ? 'danger' : 'primary'} disabled=${tenant === ''}
           question=${`Set ${names.tenant(tenant)} to ${state}?`} onDone=${onDone} action=${set}
-          explanation=${state === 'suspended' ? 'In mode enforce, new pods of its tenant clusters are refused.' : 'It stays so until it is cleared.'} />
+          explanation=${state === 'suspended' ? 'In mode enforce, new pods of its tenant clusters are refused.' : 'It applies until it is cleared.'} />
       </div>
     </${Card}>
   `;

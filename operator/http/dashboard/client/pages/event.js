@@ -12,8 +12,8 @@ import { sumPlace } from '../sums.js';
 import { figure, Table, text } from '../table.js';
 
 /**
- * The objects, spans and rule behind one number, and what was corrected of it. The event itself is shown also
- * where nothing is kept of what it was made of.
+ * The objects, spans and rule behind one quantity, and its corrections. The event is shown also
+ * when its evidence is no longer stored.
  * @param {{ id: string }} properties
  */
 export function EventPage({ id }) {
@@ -35,21 +35,24 @@ export function EventPage({ id }) {
   `;
 }
 
-/** `isOwn`: the reader is the tenant, who has pages for this tenant only. @param {{ event: any, isOwn?: boolean }} properties */
-export function Steps({ event, isOwn = false }) {
+/**
+ * `isPortal`: the reader is the tenant, who has pages for this tenant only.
+ * @param {{ event: any, isPortal?: boolean }} properties
+ */
+export function Steps({ event, isPortal = false }) {
   const names = useNames();
-  return html`<${Trail} steps=${stepsTo(event, names, isOwn)} here=${`${clock(event.window_start).slice(11)} to ${clock(event.window_end).slice(11)} UTC`} />`;
+  return html`<${Trail} steps=${stepsTo(event, names, isPortal)} here=${`${clock(event.window_start).slice(11)} to ${clock(event.window_end).slice(11)} UTC`} />`;
 }
 
 /** @param {{ explanation: any }} properties */
 export function Notices({ explanation }) {
   const names = useNames();
   return html`
-    ${explanation.backfilled && html`<${Notice} title="Backfilled"><p>The window was closed late, after downtime or a failed source.</p></${Notice}>`}
+    ${explanation.backfilled && html`<${Notice} title="Backfilled"><p>This time was measured late, after an outage of the operator or of a source.</p></${Notice}>`}
     ${
       (explanation.gaps ?? []).length > 0 &&
       html`
-        <${Notice} title="Not everything was measured in this window">
+        <${Notice} title="Not everything was measured in this time">
           <ul>${explanation.gaps.map((/** @type {any} */ gap) => html`<li>${causeText(gap.source)}: ${scopeText(gap.scope, names)}. ${gap.reason}</li>`)}</ul>
         </${Notice}>
       `
@@ -57,17 +60,17 @@ export function Notices({ explanation }) {
   `;
 }
 
-/** @param {{ event: any, isOwn?: boolean }} properties */
-export function EventFacts({ event, isOwn = false }) {
+/** @param {{ event: any, isPortal?: boolean }} properties */
+export function EventFacts({ event, isPortal = false }) {
   const names = useNames();
   return html`
     <${Card} title="The event">
       <dl class="facts">
         <dt>Id</dt><dd><${CopyButton} text=${event.id} what="event id" /></dd>
-        ${!isOwn && html`<dt>Tenant</dt><dd><${TenantLink} id=${event.tenant} /></dd>`}
+        ${!isPortal && html`<dt>Tenant</dt><dd><${TenantLink} id=${event.tenant} /></dd>`}
         <dt>Metric</dt><dd>${names.metric(event.metric)} <${CopyButton} text=${event.metric} what="metric code" /></dd>
         <dt>Quantity</dt><dd><strong>${exact(event.quantity)}</strong> ${unitText(event.unit)}</dd>
-        <dt>Window</dt><dd>${isOwn ? windowText(event) : html`<a href=${link(['windows', event.window_end])}>${windowText(event)}</a>`}</dd>
+        <dt>${isPortal ? 'Time' : 'Window'}</dt><dd>${isPortal ? windowText(event) : html`<a href=${link(['windows', event.window_end])}>${windowText(event)}</a>`}</dd>
         <dt>Source</dt><dd>${sourceText(event.source ?? '')}</dd>
         ${event.sku && html`<dt>SKU</dt><dd>${event.sku}</dd>`}
         ${Object.entries(event.dimensions ?? {}).map(([name, value]) => html`<dt>${keyName(name)}</dt><dd>${name === 'tenant_cluster' ? html`<${ClusterName} id=${value} />` : names.value(name, String(value))}</dd>`)}
@@ -81,24 +84,24 @@ function windowText({ window_start: start, window_end: end }) {
   return `${time(start)} to ${time(end)}`;
 }
 
-/** @param {{ explanation: any, isOwn?: boolean }} properties */
-export function Rule({ explanation, isOwn = false }) {
+/** @param {{ explanation: any, isPortal?: boolean }} properties */
+export function Rule({ explanation, isPortal = false }) {
   const { event, rule, query } = explanation;
   return html`
     <${Card} title="The rule">
       <p>${rule.text}</p>
-      ${!isOwn && html`<p><a href=${citedPlace(rule.documentation)}>The rule in full</a></p>`}
+      ${!isPortal && html`<p><a href=${citedPlace(rule.documentation)}>The rule in full</a></p>`}
       ${
         query &&
         html`
-          <p>What Prometheus is asked, at ${time(query.time)}:</p>
+          <p>The query to Prometheus, at ${time(query.time)}:</p>
           <pre tabindex="0">${query.promql}</pre>
         `
       }
       <dl class="facts">
-        ${amount('Measured in the window', explanation.measured, event.unit)}
-        ${amount('Carried from earlier windows', explanation.carried, event.unit)}
-        ${amount('Given back for earlier windows', explanation.given_back, event.unit)}
+        ${amount('Measured in this time', explanation.measured, event.unit)}
+        ${amount('Carried from earlier times', explanation.carried, event.unit)}
+        ${amount('Reversed for earlier times', explanation.given_back, event.unit)}
       </dl>
     </${Card}>
   `;
@@ -106,7 +109,7 @@ export function Rule({ explanation, isOwn = false }) {
 
 /** @param {{ explanation: any }} properties */
 export function Objects({ explanation }) {
-  const { event, source, objects, not_listed: rest } = explanation;
+  const { event, source, objects, not_listed: remainder } = explanation;
   return html`
     <${Card} title="What it is made of">
       <${Table} caption=${`${counted(objects.length, 'stretch', 'stretches')} in which nothing changed`} rows=${objects}
@@ -123,22 +126,31 @@ export function Objects({ explanation }) {
           { name: 'Size', cell: sizeOf },
           { name: 'Node', cell: nodeOf },
           text(
-            'Whose it is',
-            (one) => `${one.owned_by}${one.carried ? '; carried from an earlier window' : ''}`,
+            'Owner',
+            (one) => `${one.owned_by}${one.carried ? '; carried from an earlier time' : ''}`,
           ),
         ]} />
-      ${rest && rest.count > 0 && html`<p>${counted(rest.count, 'more stretch', 'more stretches')} make up ${exact(rest.quantity)} ${unitText(event.unit)}.</p>`}
+      ${remainder && remainder.count > 0 && html`<p>${counted(remainder.count, 'more stretch', 'more stretches')} make up ${exact(remainder.quantity)} ${unitText(event.unit)}.</p>`}
     </${Card}>
   `;
 }
 
-/** The day is said where it is not that of the window. @param {string} at @param {any} event */
+/**
+ * The time of day; with the date when that is not the date of the event.
+ * @param {string} at
+ * @param {any} event
+ */
 function moment(at, { window_start: start }) {
   return at.slice(0, 10) === start.slice(0, 10) ? clock(at).slice(11) : clock(at);
 }
 
-/** The sums that the event is a part of, the largest first. @param {any} event @param {import('../names.js').Names} names @param {boolean} isOwn */
-function stepsTo(event, names, isOwn) {
+/**
+ * The sums that the event belongs to, the largest first.
+ * @param {any} event
+ * @param {import('../names.js').Names} names
+ * @param {boolean} isPortal
+ */
+function stepsTo(event, names, isPortal) {
   const { tenant, metric, sku, window_start: start } = event;
   const of = { tenant, metric, sku, cluster: event.dimensions?.tenant_cluster };
   const [year = 0, month = 1, day = 1] = start.slice(0, 10).split('-').map(Number);
@@ -146,7 +158,7 @@ function stepsTo(event, names, isOwn) {
   const place = (/** @type {number} */ from, /** @type {number} */ to) =>
     sumPlace({ ...of, from: new Date(from).toISOString(), to: new Date(to).toISOString() });
   return [
-    { text: names.tenant(tenant), href: link(isOwn ? [] : ['tenants', tenant]) },
+    { text: names.tenant(tenant), href: link(isPortal ? [] : ['tenants', tenant]) },
     {
       text: `${names.metric(metric)}, by day`,
       href: place(Date.UTC(year, month - 1), Date.UTC(year, month)),

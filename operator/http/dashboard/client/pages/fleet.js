@@ -6,10 +6,10 @@ import { link } from '../location.js';
 import { figure, Table, text } from '../table.js';
 
 const REFRESH_MS = 10_000;
-/** A meter tells of itself every few seconds. */
+/** A meter reports every few seconds; after this time without a report it counts as silent. */
 const SILENT_S = 30;
 
-/** The clusters of a fleet: what each meter tells, and how far the hub is behind. */
+/** The clusters of a fleet, with the report of each meter and the lag of the hub. */
 export function FleetPage() {
   const fleet = useApi('/api/v1/fleet', REFRESH_MS);
   const streams = fleet.data?.streams ?? [];
@@ -35,14 +35,14 @@ export function FleetPage() {
 function Tiles({ streams }) {
   const sum = (/** @type {(one: any) => number} */ value) =>
     streams.reduce((total, one) => total + value(one), 0);
-  const well = streams.filter((one) => stateOf(one).tone === 'good').length;
+  const healthy = streams.filter((one) => stateOf(one).tone === 'good').length;
   const gaps = sum((one) => one.meter?.gaps ?? 0);
   const failed = sum((one) => one.meter?.failed_tenant_apis ?? 0);
   const lag = Math.max(0, ...streams.map((one) => one.lag_records));
   const versions = new Set(streams.flatMap((one) => one.meter?.version ?? []));
   return html`
     <div class="tiles">
-      <${Tile} label="Clusters well" value=${streams.length === 0 ? 'none' : `${well} of ${streams.length}`} tone=${streams.length === 0 ? 'plain' : well === streams.length ? 'good' : 'warn'} />
+      <${Tile} label="Healthy clusters" value=${streams.length === 0 ? 'none' : `${healthy} of ${streams.length}`} tone=${streams.length === 0 ? 'plain' : healthy === streams.length ? 'good' : 'warn'} />
       <${Tile} label="Events" value=${count(sum((one) => one.events))} note="in all streams" />
       <${Tile} label="Furthest behind" value=${counted(lag, 'event')} note="at one destination" />
       <${Tile} label="Open gaps" value=${count(gaps)} tone=${gaps === 0 ? 'good' : 'warn'} />

@@ -9,7 +9,7 @@ import { RangePicker, rangeOf } from '../time-range.js';
 
 const REFRESH_MS = 60_000;
 
-/** What was not measured in a time, of all or of one tenant. @param {{ query: URLSearchParams }} properties */
+/** Gaps of a time, of all tenants or one. @param {{ query: URLSearchParams }} properties */
 export function GapsPage({ query }) {
   const range = rangeOf(query, Date.now());
   const tenant = query.get('tenant') ?? '';
@@ -21,9 +21,9 @@ export function GapsPage({ query }) {
     <div class="controls">
       <${TenantChoice} tenant=${tenant} />
     </div>
-    <p class="muted">Unknown is not zero, and is not billed. A gap that can still be filled is gone from here when it is.</p>
+    <p class="muted">Usage in a gap is unknown, not zero, and is not billed. A gap disappears here when it is filled.</p>
     <${ErrorNotice} state=${gaps} />
-    ${before && html`<p class="notice"><span class="swatch before"></span>${data.measured_since === undefined ? 'Nothing was metered yet.' : `Metering began on ${time(data.measured_since)}: of the time before nothing is known.`}</p>`}
+    ${before && html`<p class="notice"><span class="swatch before"></span>${data.measured_since === undefined ? 'Nothing was metered yet.' : `Metering began on ${time(data.measured_since)}: earlier usage is unknown.`}</p>`}
     ${
       data &&
       html`

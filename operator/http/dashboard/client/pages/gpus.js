@@ -9,18 +9,21 @@ import { useHoles } from '../holes.js';
 import { TenantChoice, TenantLink, useNames } from '../names.js';
 import { toSeries } from '../series.js';
 import { text } from '../table.js';
-import { rangeOf, RangePicker, rangeQuery } from '../time-range.js';
+import { bucketText, rangeOf, RangePicker, rangeQuery } from '../time-range.js';
 
 /** @typedef {import('../time-range.js').TimeRange} TimeRange */
 
 const REFRESH_MS = 60_000;
-/** How the API calls what no tenant has. */
+/** The API's name for GPUs of no tenant. */
 const UNASSIGNED = 'unassigned';
 const METRIC = 'tenant_gpu_hours';
 const modelOf = (/** @type {any} */ row) => row.gpu_type;
 const MODEL = text('GPU', modelOf, modelOf);
 
-/** What tenants have of GPUs, and what of it they use. @param {{ query: URLSearchParams, status: any }} properties */
+/**
+ * GPU-hours of tenants, and how many of them are in use.
+ * @param {{ query: URLSearchParams, status: any }} properties
+ */
 export function GpusPage({ query, status }) {
   const names = useNames();
   const range = rangeOf(query, Date.now());
@@ -36,17 +39,17 @@ export function GpusPage({ query, status }) {
     </div>
     <${ErrorNotice} state=${gpus} />
     ${data?.note && html`<p class="notice warn">${data.note}</p>`}
-    ${isLate && html`<p class="notice">These figures are kept since ${time(data.measured_since)}: of the time before nothing is known.</p>`}
-    ${status.data && html`<${OverTime} asked=${{ from, to, tenant }} range=${range} windowSeconds=${status.data.window_seconds} />`}
+    ${isLate && html`<p class="notice">These figures begin on ${time(data.measured_since)}: earlier ones are unknown.</p>`}
+    ${status.data && html`<${OverTime} selection=${{ from, to, tenant }} range=${range} windowSeconds=${status.data.window_seconds} />`}
     ${
       data &&
       html`
       <${Card} title="By model">
         <${GpuTable} caption=${`GPU-hours from ${time(from)} to ${time(to)}`} rows=${data.totals} names=${[MODEL]} empty="No GPUs in this time." />
-        ${tenant === '' && data.totals.length > 0 && html`<p class="muted">What is delivered, to tenants and to nobody, is what is installed, in every window.</p>`}
+        ${tenant === '' && data.totals.length > 0 && html`<p class="muted">Installed GPU-hours are those delivered to tenants plus the unassigned ones.</p>`}
       </${Card}>
       <${Card} title="By tenant and model">
-        <${GpuTable} caption="GPU-hours of each tenant, and of nobody" rows=${nobodyLast(data.rows)} empty="No GPUs in this time."
+        <${GpuTable} caption="GPU-hours of each tenant, and unassigned" rows=${nobodyLast(data.rows)} empty="No GPUs in this time."
           names=${[
             text(
               'Tenant',
@@ -62,7 +65,7 @@ export function GpusPage({ query, status }) {
         <${Downloads} files=${[
           { text: 'GPUs as CSV', address: url('/api/v1/gpus', { from, to, tenant }) },
           {
-            text: `By ${range.bucket} as CSV`,
+            text: `By ${bucketText(range.bucket)} as CSV`,
             address: url('/api/v1/gpus', {
               from,
               to,
@@ -85,7 +88,7 @@ function nobodyLast(rows) {
   ];
 }
 
-/** What becomes of what is delivered. */
+/** The states of delivered GPUs. */
 const STATES = /** @type {const} */ (['In use', 'Idle', 'Down']);
 
 /** @param {any} row */
@@ -94,12 +97,13 @@ function statesOf(row) {
 }
 
 /**
- * @param {{ asked: { from: string, to: string, tenant: string }, range: TimeRange, windowSeconds: number }} properties
+ * @param {{ selection: { from: string, to: string, tenant: string }, range: TimeRange,
+ *   windowSeconds: number }} properties
  */
-function OverTime({ asked, range, windowSeconds }) {
+function OverTime({ selection, range, windowSeconds }) {
   const { bucket } = range;
-  const gpus = useApi(url('/api/v1/gpus', { ...asked, group_by: bucket }), REFRESH_MS);
-  const unmeasured = useHoles({ ...asked, metric: METRIC });
+  const gpus = useApi(url('/api/v1/gpus', { ...selection, group_by: bucket }), REFRESH_MS);
+  const unmeasured = useHoles({ ...selection, metric: METRIC });
   const rows = gpus.data?.rows;
   const drawn = useMemo(() => {
     if (rows === undefined) return undefined;
@@ -117,7 +121,7 @@ function OverTime({ asked, range, windowSeconds }) {
   return html`
     <${Card} title="Over time">
       <${ErrorNotice} state=${gpus} />
-      ${drawn && html`<${StackedChart} title="What is delivered, by what becomes of it" unit=${`GPU-hours per ${bucket}`} drawn=${drawn} unmeasured=${unmeasured} total=${`${plain(delivered)} GPU-hours`} />`}
+      ${drawn && html`<${StackedChart} title="Delivered GPU-hours by state" unit=${`GPU-hours per ${bucketText(bucket)}`} drawn=${drawn} unmeasured=${unmeasured} total=${`${plain(delivered)} GPU-hours`} />`}
     </${Card}>
   `;
 }

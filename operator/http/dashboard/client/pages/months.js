@@ -3,7 +3,7 @@ import { url, useApi } from '../api.js';
 import { Agreement } from '../agreement.js';
 import { Card, Choice, ErrorNotice, Notice, PageHead, withChosen } from '../components.js';
 import { Downloads } from '../downloads.js';
-import { monthText, quantity, time } from '../format.js';
+import { counted, monthText, quantity, time } from '../format.js';
 import { GapList } from '../gap-list.js';
 import { link, setQuery } from '../location.js';
 import { useCosts } from '../money.js';
@@ -16,7 +16,10 @@ const DOWNTIME = 'tenant_gpu_downtime_hours';
 const FIRST_METRIC = 'tenant_gpu_hours';
 const MONTHS_OFFERED = 14;
 
-/** A calendar month, of all or of one tenant. @param {{ month: string | undefined, query: URLSearchParams }} properties */
+/**
+ * A calendar month, of all or of one tenant.
+ * @param {{ month: string | undefined, query: URLSearchParams }} properties
+ */
 export function MonthPage({ month = monthOf(Date.now(), 0), query }) {
   const names = useNames();
   const tenant = query.get('tenant') ?? '';
@@ -38,7 +41,10 @@ export function MonthPage({ month = monthOf(Date.now(), 0), query }) {
   `;
 }
 
-/** The months before and after, and a list of them. @param {{ month: string, tenant: string }} properties */
+/**
+ * The months before and after, and a list of them.
+ * @param {{ month: string, tenant: string }} properties
+ */
 function MonthSteps({ month, tenant }) {
   const now = Date.now();
   const months = Array.from({ length: MONTHS_OFFERED }, (_, back) => monthOf(now, back));
@@ -62,18 +68,18 @@ function MonthNotes({ month }) {
   const { over, whole_days: days, measured_since: since, before } = month;
   const late = since !== undefined && Date.parse(since) > Date.parse(month.from);
   return html`
-    ${month.note && html`<${Notice} title="To know"><p>${month.note}</p></${Notice}>`}
-    ${since !== undefined && Date.parse(since) > Date.parse(`${before}-01`) && html`<p class="notice">Metering began on ${time(since)}: ${late ? `of this month, and of ${monthText(before)}, nothing is known before.` : `of ${monthText(before)} nothing is known before.`}</p>`}
+    ${month.note && html`<${Notice} title="Note"><p>${month.note}</p></${Notice}>`}
+    ${since !== undefined && Date.parse(since) > Date.parse(`${before}-01`) && html`<p class="notice">Metering began on ${time(since)}: ${late ? `earlier usage of this month and of ${monthText(before)} is unknown.` : `earlier usage of ${monthText(before)} is unknown.`}</p>`}
     ${
       !over &&
       html`<p class="muted">
-        The month is under way, until ${time(month.until)}. ${
+        The month is in progress, up to ${time(month.until)}. ${
           days === 0
-            ? 'Its change shows when its first day is over.'
+            ? 'The change is known after its first full day.'
             : month.rows.every((/** @type {any} */ row) => row.change === undefined)
-              ? `Its change is not known, since metering began in the course of ${monthText(before)}, or later.`
-              : `Its change is that of its ${days} whole days against as many of ${monthText(before)}.`
-        } At its end: what it has, and the rest as on the last whole days, seven at most.
+              ? `The change is unknown, because metering began during ${monthText(before)} or later.`
+              : `Change: the first ${counted(days, 'day')} of ${monthText(month.month)} against the first ${counted(days, 'day')} of ${monthText(before)}.`
+        } Forecast: usage so far plus, for each remaining day, the average of the last 7 full days, or of those since metering began.
       </p>`
     }
   `;
@@ -88,16 +94,19 @@ function ByMetric({ month, tenant }) {
     <${Card} title=${`By metric${title}`}>
       ${costs.notice}
       <${MonthTable} month=${month} tenant=${tenant} by="metric" costs=${costs} />
-      <${MonthFiles} month=${month} asked=${{ tenant, group_by: 'metric' }} costs=${costs} />
-      ${costs.total !== '' && html`<p class="muted">Costs are what the price books make of the usage, without taxes, fees, credits and discounts; invoices are made by the billing system. <a href=${link(['docs', 'how-to', 'costs.md'])}>What usage costs</a></p>`}
+      <${MonthFiles} month=${month} selection=${{ tenant, group_by: 'metric' }} costs=${costs} />
+      ${costs.total !== '' && html`<p class="muted">Costs are usage × the prices of the price books, without taxes, fees, credits and discounts. The billing system makes the invoices. <a href=${link(['docs', 'how-to', 'costs.md'])}>What usage costs</a></p>`}
     </${Card}>
   `;
 }
 
-/** @param {{ month: any, asked: Record<string, string>, costs: import('../money.js').Costs }} properties */
-function MonthFiles({ month: { month, before }, asked, costs }) {
+/**
+ * @param {{ month: any, selection: Record<string, string>, costs: import('../money.js').Costs }}
+ *   properties
+ */
+function MonthFiles({ month: { month, before }, selection, costs }) {
   const text = `${monthText(month)} against ${monthText(before)} as CSV`;
-  return html`<${Downloads} files=${[...costs.files, { text, address: url(`/api/v1/months/${month}`, asked) }]} />`;
+  return html`<${Downloads} files=${[...costs.files, { text, address: url(`/api/v1/months/${month}`, selection) }]} />`;
 }
 
 /** @param {{ address: string, rows: any[], query: URLSearchParams }} properties */
@@ -119,7 +128,7 @@ function ByTenant({ address, rows, query }) {
       <${ErrorNotice} state=${month} />
       ${costs.notice}
       ${month.data && html`<${MonthTable} month=${month.data} tenant="" by="tenant" costs=${costs} />`}
-      ${month.data && html`<${MonthFiles} month=${month.data} asked=${{ metric, group_by: 'tenant' }} costs=${costs} />`}
+      ${month.data && html`<${MonthFiles} month=${month.data} selection=${{ metric, group_by: 'tenant' }} costs=${costs} />`}
     </${Card}>
   `;
 }
@@ -134,7 +143,7 @@ function BySku({ address, tenant }) {
       <${ErrorNotice} state=${month} />
       ${costs.notice}
       ${month.data && html`<${MonthTable} month=${{ ...month.data, rows: month.data.rows.filter((/** @type {any} */ row) => row.sku !== '') }} tenant=${tenant} by="sku" costs=${costs} />`}
-      ${month.data && html`<${MonthFiles} month=${month.data} asked=${{ tenant, group_by: 'sku' }} costs=${costs} />`}
+      ${month.data && html`<${MonthFiles} month=${month.data} selection=${{ tenant, group_by: 'sku' }} costs=${costs} />`}
     </${Card}>
   `;
 }
@@ -150,9 +159,9 @@ function NotMeasured({ month, tenant }) {
   const isLate = since !== undefined && Date.parse(since) > Date.parse(month.from);
   const groups = gaps.data === undefined ? [] : [...gaps.data.open, ...gaps.data.ended];
   return html`
-    <${Card} title="What was not measured, and what was down">
+    <${Card} title="What was not measured, and GPU downtime">
       <${ErrorNotice} state=${gaps} />
-      ${isLate && html`<p>Nothing before ${time(since)}, when metering began.</p>`}
+      ${isLate && html`<p>Usage before ${time(since)} is unknown: metering began then.</p>`}
       ${gaps.data && html`<${GapList} groups=${groups} empty=${isLate ? 'No gap after that is known.' : `No gap of ${monthText(month.month)} is known.`} />`}
       <p>GPU downtime: ${down === undefined ? 'none' : `${quantity(down.quantity)} GPU-hours, which are charged nowhere`}.</p>
       <p class="muted">Gaps are kept for at least 62 days. <a href=${link(['docs', 'how-to', 'month-end.md'])}>How to read this page</a></p>

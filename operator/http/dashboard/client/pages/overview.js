@@ -23,7 +23,7 @@ import { toSeries } from '../series.js';
 import { ClusterName, useNames } from '../names.js';
 import { SumLink } from '../sums.js';
 import { Table, text } from '../table.js';
-import { RangePicker, rangeOf } from '../time-range.js';
+import { bucketText, RangePicker, rangeOf } from '../time-range.js';
 import { TenantUsage } from '../tenant-usage.js';
 import { destinationColumns, healthOf } from './destinations.js';
 
@@ -33,10 +33,10 @@ const USAGE_MS = 60_000;
 const GPU_HOURS = 'tenant_gpu_hours';
 const TOP = 10;
 const VERIFY_MS = 600_000;
-/** Gaps have a page of their own. */
+/** Gaps on this page; the page of gaps has all. */
 const GAPS_SHOWN = 3;
 
-/** Windows are late when two more should have closed since. */
+/** Windows are late when two more should have closed since the last one. */
 const LATE_WINDOWS = 3;
 
 /** Everything at a glance. @param {{ status: any, query: URLSearchParams }} properties */
@@ -88,15 +88,15 @@ function Warnings({ status }) {
   }
   const { total, gpu_seconds: gpuSeconds, items } = status.unattributed;
   if (total > 0) {
-    const held = gpuSeconds > 0 ? `, with ${quantity(gpuSeconds)} GPU-seconds,` : '';
+    const ofGpus = gpuSeconds > 0 ? `, with ${quantity(gpuSeconds)} GPU-seconds,` : '';
     lines.unshift(
-      `${counted(total, 'object')} of the last window${held} cannot be told whose they are, and are billed to nobody: ${items.join(', ')}`,
+      `${counted(total, 'object')} of the last window${ofGpus} belong to no known tenant and are billed to nobody: ${items.join(', ')}`,
     );
   }
   const { problems } = status.ledger;
   return html`
     ${problems.length > 0 && html`<${Notice} tone="bad" title="The ledger"><ul>${problems.map((/** @type {string} */ line) => html`<li>${line}</li>`)}</ul></${Notice}>`}
-    ${lines.length > 0 && html`<${Notice} title="To know"><ul>${lines.map((line) => html`<li>${line}</li>`)}</ul></${Notice}>`}
+    ${lines.length > 0 && html`<${Notice} title="Note"><ul>${lines.map((line) => html`<li>${line}</li>`)}</ul></${Notice}>`}
   `;
 }
 
@@ -107,7 +107,7 @@ function Tiles({ status, gpus, now }) {
     last === undefined || now - Date.parse(last) > LATE_WINDOWS * seconds * 1000 + 15_000;
   const tones = status.destinations.map((/** @type {any} */ one) => healthOf(one).tone);
   const all = tones.length;
-  const well = tones.filter((/** @type {string} */ tone) => tone === 'good').length;
+  const healthy = tones.filter((/** @type {string} */ tone) => tone === 'good').length;
   const letters = status.destinations.reduce(
     (/** @type {number} */ sum, /** @type {any} */ one) => sum + one.dead_letters,
     0,
@@ -121,10 +121,10 @@ function Tiles({ status, gpus, now }) {
       <${Tile} label="Tenants" value=${count(status.tenants)} note=${counted(status.tenant_clusters, 'tenant cluster')} />
       <${Tile} label="GPU-hours" value=${gpuHoursText(gpus)} note="in the chosen time" />
       <${Tile} label="Last window" value=${ago(last, now)} note=${last === undefined ? 'none has closed yet' : late ? 'windows are not closing: see the log' : `every ${duration(seconds)}`} tone=${late ? 'warn' : 'good'} />
-      <${Tile} label="Destinations well" value=${all === 0 ? 'none' : `${well} of ${all}`} note=${all === 0 && 'usage is kept, and sent nowhere'} tone=${all === 0 ? 'plain' : well === all ? 'good' : 'warn'} />
+      <${Tile} label="Healthy destinations" value=${all === 0 ? 'none' : `${healthy} of ${all}`} note=${all === 0 && 'usage is kept, not delivered'} tone=${all === 0 ? 'plain' : healthy === all ? 'good' : 'warn'} />
       <${Tile} label="Dead letters" value=${count(letters)} note=${letters > 0 ? 'refused, so not billed' : sent ? 'nothing was refused' : 'nothing was sent yet'} tone=${letters > 0 ? 'bad' : sent ? 'good' : 'plain'} />
       <${Tile} label="Open gaps" value=${count(open.length)} note=${html`<a href=${link(['gaps'])}>What was not measured</a>`} tone=${open.length === 0 ? 'good' : 'warn'} />
-      <${Tile} label="Failed tenant APIs" value=${count(failed)} note=${uncovered === 0 ? undefined : `${counted(uncovered, 'tenant cluster')} without own nodes, as far as known, and without kubeconfig`} tone=${failed === 0 ? 'good' : 'warn'} />
+      <${Tile} label="Failed tenant APIs" value=${count(failed)} note=${uncovered === 0 ? undefined : `${counted(uncovered, 'tenant cluster')} without kubeconfig and without known private nodes`} tone=${failed === 0 ? 'good' : 'warn'} />
     </div>
   `;
 }
@@ -156,7 +156,7 @@ function GpuChart({ range, windowSeconds }) {
   const total = `${plain(gpus.data?.totals[0]?.quantity ?? 0)} GPU-hours`;
   return html`
     <${ErrorNotice} state=${gpus} />
-    ${drawn && html`<${StackedChart} title="GPU-hours by SKU" unit=${`GPU-hours per ${bucket}`} drawn=${drawn} unmeasured=${unmeasured} total=${total} />`}
+    ${drawn && html`<${StackedChart} title="GPU-hours by SKU" unit=${`GPU-hours per ${bucketText(bucket)}`} drawn=${drawn} unmeasured=${unmeasured} total=${total} />`}
   `;
 }
 
@@ -182,7 +182,7 @@ function GpuBars({ gpus, range: { from, to } }) {
   `;
 }
 
-/** What is not measured now; what has ended is on the page of gaps. */
+/** The open gaps; the page of gaps has also those that have ended. */
 function OpenGaps() {
   const gaps = useApi('/api/v1/gaps', USAGE_MS);
   const open = gaps.data?.open ?? [];
@@ -200,7 +200,7 @@ function FailedTenantApis({ failed }) {
   if (failed.length === 0) return null;
   return html`
     <${Card} title="Tenant APIs that cannot be read">
-      <${Table} caption="Nodes that these tenant clusters have of their own are not metered until their API can be read" rows=${failed} empty="None."
+      <${Table} caption="Private nodes of these tenant clusters are not metered until their API can be read" rows=${failed} empty="None."
         columns=${[
           text('Tenant cluster', (one) => html`<${ClusterName} id=${one.tenant_cluster} />`),
           text('Since', (one) => time(one.since)),
@@ -210,7 +210,10 @@ function FailedTenantApis({ failed }) {
   `;
 }
 
-/** The check reads every stored byte, so it runs when somebody asks for it. @param {{ ledger: any, now: number }} properties */
+/**
+ * The state of the ledger. The check reads every stored byte, so it runs on demand.
+ * @param {{ ledger: any, now: number }} properties
+ */
 function LedgerCard({ ledger, now }) {
   const [result, setResult] = useState('');
   const verify = async () => {
@@ -229,8 +232,8 @@ function LedgerCard({ ledger, now }) {
       <dl class="facts">
         <dt>Events</dt><dd>${count(ledger.committed)}${ledger.oldest_at && `, the oldest recorded ${ago(ledger.oldest_at, now)}`}</dd>
         <dt>Size</dt><dd>${bytes(ledger.bytes)} in ${counted(ledger.segments, 'segment')}; the volume is ${Math.round(ledger.disk.used_ratio * 100)} % full (${ledger.disk.level})</dd>
-        <dt>Conflicts</dt><dd>${counted(ledger.conflicts, 'event')} came again with another quantity; the first one stayed</dd>
-        <dt>Chain</dt><dd>What all of it adds up to <${CopyButton} text=${ledger.chain} what="hash" /></dd>
+        <dt>Conflicts</dt><dd>${counted(ledger.conflicts, 'event')} came again with another quantity; the first one counts</dd>
+        <dt>Chain</dt><dd>Hash of all events <${CopyButton} text=${ledger.chain} what="hash" /></dd>
       </dl>
       <p><button onClick=${verify}>Check the ledger</button> <span role="status">${result}</span></p>
       <p><a href=${link(['windows'])}>Window reports</a></p>

@@ -16,6 +16,7 @@ import { link } from '../location.js';
 import { ClusterName, TenantLink, useNames } from '../names.js';
 import { sumPlace } from '../sums.js';
 import { figure, Table, text } from '../table.js';
+import { bucketText } from '../time-range.js';
 
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
@@ -25,12 +26,12 @@ const EVENTS_SHOWN = 200;
 /** @typedef {'day' | 'hour' | 'window'} Level what the rows of a page are */
 
 /**
- * One sum, taken apart: a range into days, a day into hours, an hour into windows, a window into events, each
- * of which says why it is what it is.
- * `isOwn`: the reader is the tenant, to whom billing systems are not shown.
- * @param {{ query: URLSearchParams, isOwn?: boolean }} properties
+ * The breakdown of a sum: a range into days, a day into hours, an hour into windows, a window into
+ * events. Each event links to its explanation. `isPortal`: the reader is the tenant, who does not
+ * see billing systems.
+ * @param {{ query: URLSearchParams, isPortal?: boolean }} properties
  */
-export function SumsPage({ query, isOwn = false }) {
+export function SumsPage({ query, isPortal = false }) {
   const of = /** @type {SumOf} */ (/** @type {unknown} */ (Object.fromEntries(query)));
   const names = useNames();
   const lasts = Date.parse(of.to) - Date.parse(of.from);
@@ -41,12 +42,12 @@ export function SumsPage({ query, isOwn = false }) {
     ...(sku ? [sku] : []),
     ...(cluster ? [names.cluster(cluster)] : []),
   ].join(', ');
-  const whole = Date.parse(of.from) % DAY_MS === 0 && lasts % DAY_MS === 0;
+  const isDay = Date.parse(of.from) % DAY_MS === 0 && lasts % DAY_MS === 0;
   return html`
     <${PageHead} title=${title} />
     <${Trail} steps=${stepsAbove(of)} here=${spanText(of.from, of.to)} />
-    ${Number.isNaN(lasts) ? html`<p class="notice">This link names no time.</p>` : html`<${Parts} of=${of} level=${levelOf(lasts)} isOwn=${isOwn} />`}
-    ${!isOwn && whole && lasts === DAY_MS && html`<${Agreement} from=${of.from} to=${of.to} tenant=${tenant ?? ''} />`}
+    ${Number.isNaN(lasts) ? html`<p class="notice">This link names no time.</p>` : html`<${Parts} of=${of} level=${levelOf(lasts)} isPortal=${isPortal} />`}
+    ${!isPortal && isDay && lasts === DAY_MS && html`<${Agreement} from=${of.from} to=${of.to} tenant=${tenant ?? ''} />`}
   `;
 }
 
@@ -57,7 +58,7 @@ function levelOf(lasts) {
   return lasts === HOUR_MS ? 'window' : 'event';
 }
 
-/** The larger stretches that a stretch lies in, each a link. @param {SumOf} of */
+/** Links to the larger ranges around a range. @param {SumOf} of */
 function stepsAbove(of) {
   const start = Date.parse(of.from);
   const lasts = Date.parse(of.to) - start;
@@ -97,16 +98,16 @@ function spanText(from, to) {
   return `${clock(from).slice(11)} to ${clock(to).slice(11)} UTC`;
 }
 
-const HEADS = { day: 'Day (UTC)', hour: 'Hour (UTC)', window: 'Window (UTC)' };
+const HEADS = { day: 'Day (UTC)', hour: 'Hour (UTC)', window: 'From (UTC)' };
 
-/** @param {{ of: SumOf, level: Level | 'event', isOwn: boolean }} properties */
-function Parts({ of, level, isOwn }) {
-  if (level === 'event') return html`<${Events} of=${of} isOwn=${isOwn} />`;
-  return html`<${PartSums} of=${of} level=${level} isOwn=${isOwn} />`;
+/** @param {{ of: SumOf, level: Level | 'event', isPortal: boolean }} properties */
+function Parts({ of, level, isPortal }) {
+  if (level === 'event') return html`<${Events} of=${of} isPortal=${isPortal} />`;
+  return html`<${PartSums} of=${of} level=${level} isPortal=${isPortal} />`;
 }
 
-/** @param {{ of: SumOf, level: Level, isOwn: boolean }} properties */
-function PartSums({ of, level, isOwn }) {
+/** @param {{ of: SumOf, level: Level, isPortal: boolean }} properties */
+function PartSums({ of, level, isPortal }) {
   const names = useNames();
   const usage = useApi(url('/api/v1/usage', { ...of, group_by: level }));
   const { data } = usage;
@@ -118,7 +119,8 @@ function PartSums({ of, level, isOwn }) {
     ...spanOf(level, row[level], rows[index + 1]?.[level], of.to),
     row,
   }));
-  if (level === 'window' && rows.length === 1) return html`<${Events} of=${of} isOwn=${isOwn} />`;
+  if (level === 'window' && rows.length === 1)
+    return html`<${Events} of=${of} isPortal=${isPortal} />`;
   return html`
     <${ErrorNotice} state=${usage} />
     ${data?.note && html`<p class="notice warn">${data.note}</p>`}
@@ -126,7 +128,7 @@ function PartSums({ of, level, isOwn }) {
       data &&
       html`
       <${Card} title=${total === undefined ? 'Nothing' : `${quantity(total.quantity, decimals)} ${unitText(unit)} in ${counted(total.events, 'event')}`}>
-        <${Table} caption=${`${names.metricWithUnit(of.metric, unit)} by ${level}`} rows=${spans} empty=${emptyText(level, data)}
+        <${Table} caption=${`${names.metricWithUnit(of.metric, unit)} by ${bucketText(level)}`} rows=${spans} empty=${emptyText(level, data)}
           columns=${[
             text(
               HEADS[level],
@@ -147,13 +149,19 @@ function PartSums({ of, level, isOwn }) {
 /** @param {Level} level @param {any} usage */
 function emptyText(level, usage) {
   if (level === 'window')
-    return 'Nothing here. Windows are told from the events, which are kept for RETENTION; hours are kept for 35 days and days for 400.';
+    return 'Nothing here. Shorter times are summed from the events, which are kept for RETENTION; hours are kept for 35 days and days for 400.';
   return level === 'hour'
     ? 'Nothing here. Hours are kept for 35 days, days for 400.'
     : noUsageText(usage);
 }
 
-/** From when to when a row is; a window lasts until the next one or the hour's end. @param {Level} level @param {string} start @param {string | undefined} next @param {string} end */
+/**
+ * The range of a row. A window lasts until the next row or the end of the hour.
+ * @param {Level} level
+ * @param {string} start
+ * @param {string | undefined} next
+ * @param {string} end
+ */
 function spanOf(level, start, next, end) {
   const from = new Date(start).toISOString();
   if (level === 'window') return { from, to: next ?? end };
@@ -161,8 +169,8 @@ function spanOf(level, start, next, end) {
   return { from, to: new Date(Date.parse(from) + lasts).toISOString() };
 }
 
-/** @param {{ of: SumOf, isOwn: boolean }} properties */
-function Events({ of, isOwn }) {
+/** @param {{ of: SumOf, isPortal: boolean }} properties */
+function Events({ of, isPortal }) {
   const names = useNames();
   const events = useApi(url('/api/v1/events', { ...of, limit: EVENTS_SHOWN }));
   const rows = events.data?.items ?? [];
@@ -189,7 +197,7 @@ function Events({ of, isOwn }) {
             figure(names.metricWithUnit(of.metric, unit), (event) =>
               quantity(event.quantity, decimals),
             ),
-            ...(isOwn
+            ...(isPortal
               ? []
               : [text('Tenant', (event) => html`<${TenantLink} id=${event.tenant} />`)]),
             text('SKU', (event) => event.sku ?? '–'),
@@ -207,7 +215,11 @@ function Events({ of, isOwn }) {
   `;
 }
 
-/** What is to be known of a corrected event, and of a correction. @param {any} event @param {any[] | undefined} corrections of it */
+/**
+ * The note at a corrected event, and at a correction.
+ * @param {any} event
+ * @param {any[] | undefined} corrections of it
+ */
 function noteOf(event, corrections) {
   if (event.source === 'correction') {
     const { corrects, author, reason } = event.properties ?? {};

@@ -33,7 +33,7 @@ export function TenantPage({ id, query, status }) {
   const month = range.name === 'last-month' ? monthOf(Date.now(), 1) : monthOf(Date.now(), 0);
   return html`
     <${PageHead} title=${tenant.data?.display_name ?? names.tenant(id)}>
-      <a class="button" href=${link(['months', month], { tenant: id })}>Month, agreement and gaps</a>
+      <a class="button" href=${link(['months', month], { tenant: id })}>Month, comparison and gaps</a>
       <${RangePicker} range=${range} />
     </${PageHead}>
     ${
@@ -44,7 +44,7 @@ export function TenantPage({ id, query, status }) {
     <div class="controls">
       <${Choice} label="Metric" value=${metric} options=${options} onChoose=${(/** @type {string} */ code) => setQuery({ metric: code })} />
     </div>
-    ${status.data && html`<${UsageChart} asked=${{ metric, tenant: id, from, to }} by="sku" range=${range} windowSeconds=${status.data.window_seconds} />`}
+    ${status.data && html`<${UsageChart} selection=${{ metric, tenant: id, from, to }} by="sku" range=${range} windowSeconds=${status.data.window_seconds} />`}
     <${Card} title="Usage">
       <${ErrorNotice} state=${usage} />
       ${usage.data && html`<${TenantSums} id=${id} range=${range} usage=${usage.data} />`}
@@ -53,7 +53,10 @@ export function TenantPage({ id, query, status }) {
   `;
 }
 
-/** Every sum of a tenant, each of which can be taken apart. @param {{ id: string, range: import('../time-range.js').TimeRange, usage: any }} properties */
+/**
+ * Every sum of a tenant, with links to their breakdowns.
+ * @param {{ id: string, range: import('../time-range.js').TimeRange, usage: any }} properties
+ */
 export function TenantSums({ id, range: { from, to }, usage }) {
   const names = useNames();
   const { rows } = usage;

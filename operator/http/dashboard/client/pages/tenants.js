@@ -58,7 +58,7 @@ export function TenantsPage({ query }) {
   `;
 }
 
-/** A column of texts as they are. @param {string} name @param {(one: any) => string | undefined} of */
+/** A column of plain texts. @param {string} name @param {(one: any) => string | undefined} of */
 function field(name, of) {
   return { name, value: of, cell: (/** @type {any} */ one) => of(one) ?? '–' };
 }

@@ -11,12 +11,15 @@ import { ClusterName, keyName, KEYS, TenantChoice, TenantLink, useNames } from '
 import { toSeries } from '../series.js';
 import { SumLink } from '../sums.js';
 import { figure, Table, text } from '../table.js';
-import { rangeOf, RangePicker, rangeQuery } from '../time-range.js';
+import { bucketText, rangeOf, RangePicker, rangeQuery } from '../time-range.js';
 
 const REFRESH_MS = 60_000;
 const DEFAULT_METRIC = 'tenant_gpu_hours';
 
-/** The filter that a value of a key is; of other keys a sum cannot be asked for alone. @type {Record<string, string>} */
+/**
+ * The API's filter for each key. Sums of other keys have no breakdown.
+ * @type {Record<string, string>}
+ */
 const FILTERS = {
   tenant: 'tenant',
   sku: 'sku',
@@ -25,7 +28,10 @@ const FILTERS = {
   region: 'region',
 };
 
-/** One metric over time, split by any key. @param {{ query: URLSearchParams, status: any }} properties */
+/**
+ * One metric over time, split by any key.
+ * @param {{ query: URLSearchParams, status: any }} properties
+ */
 export function UsagePage({ query, status }) {
   const names = useNames();
   const range = rangeOf(query, Date.now());
@@ -33,7 +39,7 @@ export function UsagePage({ query, status }) {
   const metric = query.get('metric') ?? DEFAULT_METRIC;
   const key = query.get('by') ?? 'tenant';
   const tenant = query.get('tenant') ?? '';
-  const asked = { metric, tenant, from, to };
+  const selection = { metric, tenant, from, to };
   const metrics = names.metrics.map(({ code, unit }) => [code, names.metricWithUnit(code, unit)]);
   const choose = (/** @type {string} */ name) => (/** @type {string} */ value) =>
     setQuery({ [name]: value });
@@ -44,23 +50,23 @@ export function UsagePage({ query, status }) {
       <${Choice} label="Split by" value=${key} options=${withChosen(KEYS, key, keyName(key))} onChoose=${choose('by')} />
       <${TenantChoice} tenant=${tenant} />
     </div>
-    ${status.data && html`<${UsageChart} asked=${asked} by=${key} range=${range} windowSeconds=${status.data.window_seconds} />`}
-    <${Sums} asked=${asked} by=${key} range=${range} />
+    ${status.data && html`<${UsageChart} selection=${selection} by=${key} range=${range} windowSeconds=${status.data.window_seconds} />`}
+    <${Sums} selection=${selection} by=${key} range=${range} />
   `;
 }
 
 /**
- * @param {{ asked: { metric: string, tenant: string, from: string, to: string }, by: string,
+ * @param {{ selection: { metric: string, tenant: string, from: string, to: string }, by: string,
  *   range: import('../time-range.js').TimeRange, windowSeconds: number }} properties
  */
-export function UsageChart({ asked, by, range, windowSeconds }) {
+export function UsageChart({ selection, by, range, windowSeconds }) {
   const names = useNames();
-  const { metric, from, to } = asked;
+  const { metric, from, to } = selection;
   const usage = useApi(
-    url('/api/v1/usage', { ...asked, group_by: `${by},${range.bucket}` }),
+    url('/api/v1/usage', { ...selection, group_by: `${by},${range.bucket}` }),
     REFRESH_MS,
   );
-  const unmeasured = useHoles(asked);
+  const unmeasured = useHoles(selection);
   const rows = usage.data?.rows;
   const drawn = useMemo(() => {
     return rows === undefined ? undefined : toSeries(rows, by, range, windowSeconds, names.value);
@@ -70,26 +76,26 @@ export function UsageChart({ asked, by, range, windowSeconds }) {
   return html`
     <${Card} title="Over time">
       <${ErrorNotice} state=${usage} />
-      ${drawn && html`<${StackedChart} title=${`${names.metric(metric)} by ${keyInWords(by)}`} unit=${`${unit} per ${range.bucket}`} drawn=${drawn} unmeasured=${unmeasured} total=${`${plain(total?.quantity ?? 0)} ${unit}`} />`}
+      ${drawn && html`<${StackedChart} title=${`${names.metric(metric)} by ${keyInWords(by)}`} unit=${`${unit} per ${bucketText(range.bucket)}`} drawn=${drawn} unmeasured=${unmeasured} total=${`${plain(total?.quantity ?? 0)} ${unit}`} />`}
     </${Card}>
   `;
 }
 
-/** Within a sentence. @param {string} key */
+/** The name of a key inside a sentence. @param {string} key */
 function keyInWords(key) {
   const name = keyName(key);
   return /^[A-Z]{2}/.test(name) ? name : name.toLowerCase();
 }
 
 /**
- * @param {{ asked: { metric: string, tenant: string, from: string, to: string }, by: string,
+ * @param {{ selection: { metric: string, tenant: string, from: string, to: string }, by: string,
  *   range: import('../time-range.js').TimeRange }} properties
  */
-function Sums({ asked, by, range }) {
+function Sums({ selection, by, range }) {
   const names = useNames();
-  const { metric } = asked;
-  const usage = useApi(url('/api/v1/usage', { ...asked, group_by: by }), REFRESH_MS);
-  const costs = useCosts({ ...asked, group_by: by });
+  const { metric } = selection;
+  const usage = useApi(url('/api/v1/usage', { ...selection, group_by: by }), REFRESH_MS);
+  const costs = useCosts({ ...selection, group_by: by });
   const { data } = usage;
   const rows = (data?.rows ?? []).toSorted(
     (/** @type {any} */ a, /** @type {any} */ b) => b.quantity - a.quantity,
@@ -124,7 +130,7 @@ function Sums({ asked, by, range }) {
               (row) =>
                 filter === undefined || row[by] === ''
                   ? quantity(row.quantity, decimals)
-                  : html`<${SumLink} of=${{ ...asked, [filter]: row[by] }} label=${names.value(by, row[by])} text=${quantity(row.quantity, decimals)} />`,
+                  : html`<${SumLink} of=${{ ...selection, [filter]: row[by] }} label=${names.value(by, row[by])} text=${quantity(row.quantity, decimals)} />`,
               (row) => row.quantity,
             ),
             ...costs.column('Cost', (row) => row[by]),
@@ -134,12 +140,12 @@ function Sums({ asked, by, range }) {
           {
             text: 'Sums as CSV',
             address: url('/api/v1/usage', {
-              ...asked,
+              ...selection,
               group_by: range.bucket === 'window' ? by : `${by},${range.bucket}`,
             }),
           },
-          { text: 'Events as CSV', address: url('/api/v1/events', asked) },
-          { text: 'Events as NDJSON', address: url('/api/v1/events', asked), csv: false },
+          { text: 'Events as CSV', address: url('/api/v1/events', selection) },
+          { text: 'Events as NDJSON', address: url('/api/v1/events', selection), csv: false },
         ]} />
       </${Card}>
     `

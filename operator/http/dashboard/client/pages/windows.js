@@ -12,7 +12,7 @@ const REFRESH_MS = 30_000;
 const SHOWN = 100;
 const PARTS = ['billed', 'idle', 'downtime', 'system'];
 
-/** The windows closed last. */
+/** The last closed windows. */
 export function WindowsPage() {
   const windows = useApi(url('/api/v1/windows', { limit: SHOWN }), REFRESH_MS);
   return html`
@@ -73,7 +73,10 @@ function unaccountedOf(report) {
   );
 }
 
-/** One window: what it came to, and where its GPU time went. @param {{ end: string }} properties */
+/**
+ * One window: its figures, its gaps, and the balance of its GPU time.
+ * @param {{ end: string }} properties
+ */
 export function WindowPage({ end }) {
   const window = useApi(`/api/v1/windows/${encodeURIComponent(end)}`);
   const { data } = window;
@@ -106,7 +109,7 @@ function Report({ report }) {
           <dt>Events</dt><dd>${counted(report.events, 'event')} for ${counted(report.tenants, 'tenant')} in ${counted(report.tenant_clusters, 'tenant cluster')}</dd>
           <dt>Measured</dt><dd>${scopesText(report.scopes, names)}${report.backfilled ? ', backfilled' : ''}</dd>
           <dt>Duplicates</dt><dd>${count(report.duplicates)}; ${counted(report.conflicts, 'conflict')}</dd>
-          <dt>Open credit</dt><dd>${plain(report.open_credit_seconds)} s billed too much before, to be given back</dd>
+          <dt>Open reversal</dt><dd>${plain(report.open_credit_seconds)} s billed too much before, to be reversed</dd>
           <dt>Unattributed</dt><dd>${counted(report.unattributed.total, 'object')}${report.unattributed.items.length > 0 ? `: ${report.unattributed.items.join(', ')}` : ''}</dd>
           ${report.machines && html`<dt>Machines</dt><dd>${counted(report.machines.total, 'object')} of nodes, billed as those: ${report.machines.items.join(', ')}</dd>`}
         </dl>
@@ -122,7 +125,7 @@ function Report({ report }) {
           ? html`<p class="empty">GPUs were not part of this report.</p>`
           : html`
             <${Balance} caption="By GPU model" rows=${report.gpus.models} />
-            ${report.gpus.own_nodes && html`<${Balance} caption="Nodes of the tenant clusters' own, by GPU model" rows=${report.gpus.own_nodes} />`}
+            ${report.gpus.own_nodes && html`<${Balance} caption="Private nodes, by GPU model" rows=${report.gpus.own_nodes} />`}
             ${report.gpus.tenants && html`<${TenantGpus} rows=${report.gpus.tenants} />`}
             ${report.gpus.nodes && html`<${Balance} caption="By node" rows=${report.gpus.nodes} />`}
           `
@@ -152,7 +155,7 @@ function scopesText(scopes, names) {
   return scopes.map((scope) => scopeText(scope, names)).join(', ');
 }
 
-/** Of the window, by cause. @param {{ report: any }} properties */
+/** The gaps of the window, by cause. @param {{ report: any }} properties */
 function WindowGaps({ report }) {
   const { gaps, window_start: from, window_end: to } = report;
   const grouped = useApi(gaps.length === 0 ? undefined : url('/api/v1/gaps', { from, to }));

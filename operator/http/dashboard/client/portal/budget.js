@@ -32,7 +32,7 @@ export function toneOf({ state, left }) {
   return state === 'warning' ? 'warn' : 'good';
 }
 
-/** What may be used, what was, and until when it lasts. @param {{ budget: any }} properties */
+/** A budget: its amount, what is used, and when it ends. @param {{ budget: any }} properties */
 export function BudgetCard({ budget }) {
   const names = useNames();
   const { amount, used, left, unit, counts, period, state, uncounted } = budget;
@@ -48,10 +48,10 @@ export function BudgetCard({ budget }) {
       isPrepaid ? 'Paid in' : 'Budget',
       `${amountText(budget, amount)}${ofMetric ? ` ${unitText(code?.unit ?? '')}` : ''}`,
     ],
-    ['Of', PERIODS[/** @type {keyof typeof PERIODS} */ (period)]],
+    ['Period', PERIODS[/** @type {keyof typeof PERIODS} */ (period)]],
     ['Since', budget.period_start && time(budget.period_start)],
     ['Until', budget.period_end && time(budget.period_end)],
-    ['Used up if it goes on so', budget.used_up_at && time(budget.used_up_at)],
+    ['Used up at this rate', budget.used_up_at && time(budget.used_up_at)],
     [
       'State',
       isPrepaid && state === 'suspended'
@@ -59,7 +59,7 @@ export function BudgetCard({ budget }) {
         : STATES[/** @type {keyof typeof STATES} */ (state)],
     ],
     [
-      'Not counted, for it has no price',
+      'Not counted, because it has no price',
       uncounted.map((/** @type {string} */ metric) => names.metric(metric)).join(', '),
     ],
   ].filter(([, value]) => Boolean(value));

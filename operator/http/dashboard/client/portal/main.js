@@ -16,7 +16,7 @@ const BRAND = '/portal/brand.json';
 /** @param {{ place: import('../location.js').Place, id: string, tenant: any }} properties */
 function Page({ place: { page, args, query }, id, tenant }) {
   const [event] = args;
-  if (page === 'sums') return html`<${SumsPage} query=${query} isOwn=${true} />`;
+  if (page === 'sums') return html`<${SumsPage} query=${query} isPortal=${true} />`;
   if (page === 'events' && event !== undefined) return html`<${PortalWhy} id=${event} />`;
   if (page === '') return html`<${PortalOverview} id=${id} tenant=${tenant} query=${query} />`;
   return html`
@@ -25,14 +25,14 @@ function Page({ place: { page, args, query }, id, tenant }) {
   `;
 }
 
-/** Whoever comes without a good token. @param {{ wasGood: boolean }} properties */
+/** The page for a reader without a valid token. @param {{ wasGood: boolean }} properties */
 function Closed({ wasGood }) {
   return html`
-    <${PageHead} title=${wasGood ? 'This link is no longer good' : 'This page needs a link'} />
+    <${PageHead} title=${wasGood ? 'This link is no longer valid' : 'This page needs a link'} />
     <p role="alert">
       ${
         wasGood
-          ? 'It has expired, or the provider has ended it. Please open the page again from where you came, or ask for a new link.'
+          ? 'It has expired, or your provider has revoked it. Please open the page again from where you came, or ask for a new link.'
           : 'Please open it from where your provider links to it.'
       }
     </p>
@@ -84,16 +84,16 @@ takeFragment();
 const brand = await readBrand();
 site.name = brand.name ?? 'Usage';
 const root = document.getElementById('app');
-let round = 0;
+let renders = 0;
 
 function show() {
   if (root === null) return;
-  if (round === 0) root.replaceChildren();
-  round += 1;
-  render(html`<${App} key=${round} brand=${brand} />`, root);
+  if (renders === 0) root.replaceChildren();
+  renders += 1;
+  render(html`<${App} key=${renders} brand=${brand} />`, root);
 }
 
-// The page around this one gives another token by another fragment, before the one that it gave ends.
+// The embedding page passes a new token in the fragment before the old one expires.
 addEventListener('hashchange', () => {
   if (takeFragment()) show();
 });

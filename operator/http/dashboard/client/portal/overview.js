@@ -18,11 +18,14 @@ const REFRESH_MS = 60_000;
 const FIRST_METRIC = 'tenant_gpu_hours';
 const DOWNTIME = 'tenant_gpu_downtime_hours';
 const SPLITS = KEYS.filter(([key]) => key !== 'tenant' && key !== 'source');
-/** Windows are shorter than an hour, so that the last hour is told by the day's hours. */
+/** The offered ranges. The last hour is not among them: it would need steps of a window. */
 const RANGES = ['month', 'last-month', '7d', '24h', 'custom'];
 const NO_WINDOWS = 3600;
 
-/** Everything at a glance. @param {{ id: string, tenant: any, query: URLSearchParams }} properties */
+/**
+ * Everything at a glance.
+ * @param {{ id: string, tenant: any, query: URLSearchParams }} properties
+ */
 export function PortalOverview({ id, tenant, query }) {
   const names = useNames();
   const range = rangeOf(query, Date.now());
@@ -53,11 +56,11 @@ export function PortalOverview({ id, tenant, query }) {
         ? html`<p class="notice">No tenant cluster exists now. What was used before is below.</p>`
         : html`<${ErrorNotice} state=${tenant} />`
     }
-    ${state === 'suspended' && html`<p class="notice bad" role="alert">Suspended: new pods do not start. Please ask the provider.</p>`}
+    ${state === 'suspended' && html`<p class="notice bad" role="alert">Suspended: new pods do not start. Please contact your provider.</p>`}
     <div class="tiles">
       ${costs.total !== '' && html`<${Tile} label="Cost in this time" value=${costs.total} note="by the prices in force, before discounts and taxes" />`}
       ${budget && html`<${Tile} label="Left of the budget" value=${amountText(budget, budget.left)} tone=${toneOf(budget)} />`}
-      ${gaps.data && html`<${Tile} label="Not measured" value=${notMeasured(gaps.data)} tone=${gaps.data.open.length > 0 ? 'warn' : 'plain'} note=${gaps.data.open.length > 0 ? 'goes on' : 'not billed'} />`}
+      ${gaps.data && html`<${Tile} label="Not measured" value=${notMeasured(gaps.data)} tone=${gaps.data.open.length > 0 ? 'warn' : 'plain'} note=${gaps.data.open.length > 0 ? 'continues' : 'not billed'} />`}
       ${totals.filter((/** @type {any} */ total) => total.metric === DOWNTIME).map((/** @type {any} */ total) => html`<${Tile} label="GPU downtime" value=${quantity(total.quantity)} note="GPU-hours that are not billed" />`)}
     </div>
     ${budget && html`<${BudgetCard} budget=${budget} />`}
@@ -65,7 +68,7 @@ export function PortalOverview({ id, tenant, query }) {
       <${Choice} label="Metric" value=${metric} options=${options} onChoose=${choose('metric')} />
       <${Choice} label="Split by" value=${split} options=${SPLITS} onChoose=${choose('by')} />
     </div>
-    <${UsageChart} asked=${{ metric, tenant: '', from, to }} by=${split} range=${range} windowSeconds=${NO_WINDOWS} />
+    <${UsageChart} selection=${{ metric, tenant: '', from, to }} by=${split} range=${range} windowSeconds=${NO_WINDOWS} />
     <${Card} title="Usage and cost">
       <${ErrorNotice} state=${usage} />
       ${usage.data?.note && html`<p class="notice warn">${usage.data.note}</p>`}
@@ -79,7 +82,10 @@ export function PortalOverview({ id, tenant, query }) {
   `;
 }
 
-/** Nothing where the tenant has no GPUs. @param {{ range: import('../time-range.js').TimeRange }} properties */
+/**
+ * The tenant's GPU-hours; hidden when it has no GPUs.
+ * @param {{ range: import('../time-range.js').TimeRange }} properties
+ */
 function Gpus({ range: { from, to } }) {
   const gpus = useApi(url('/api/v1/gpus', { group_by: 'gpu_type', from, to }), REFRESH_MS);
   const { data } = gpus;
@@ -88,7 +94,7 @@ function Gpus({ range: { from, to } }) {
     <${Card} title="GPUs">
       <${ErrorNotice} state=${gpus} />
       ${data?.note && html`<p class="notice warn">${data.note}</p>`}
-      ${data && Date.parse(data.measured_since) > Date.parse(from) && html`<p class="notice">These figures are kept since ${time(data.measured_since)}.</p>`}
+      ${data && Date.parse(data.measured_since) > Date.parse(from) && html`<p class="notice">These figures begin on ${time(data.measured_since)}.</p>`}
       ${data && html`<${GpuTable} caption=${`GPU-hours from ${time(from)} to ${time(to)}`} rows=${data.rows} names=${[{ name: 'GPU', cell: (/** @type {any} */ row) => row.gpu_type }]} empty="No GPUs in this time." />`}
       <${GpuWords} />
       <${Downloads} files=${[{ text: 'GPUs as CSV', address: url('/api/v1/gpus', { group_by: 'gpu_type,day', from, to }) }]} />
@@ -96,7 +102,7 @@ function Gpus({ range: { from, to } }) {
   `;
 }
 
-/** Stretches of different causes may overlap, so that the longest speaks for all. @param {any} gaps */
+/** The time that was not measured; overlapping stretches count once. @param {any} gaps */
 function notMeasured(gaps) {
   const stretches = [...gaps.open, ...gaps.ended]
     .flatMap(({ stretches: all }) => all)
@@ -120,7 +126,7 @@ function Gaps({ gaps }) {
     return html`<p class="empty">Everything was measured in this time.</p>`;
   return html`
     <ul class="gaps">
-      ${before && html`<li><strong><span class="swatch before"></span>Before metering began</strong><span>until ${time(before.to)}: nothing is known</span></li>`}
+      ${before && html`<li><strong><span class="swatch before"></span>Before metering began</strong><span>until ${time(before.to)}: unknown</span></li>`}
       ${groups.map(
         (group) => html`
           <li class=${group.open ? 'open' : ''}>
@@ -131,6 +137,6 @@ function Gaps({ gaps }) {
         `,
       )}
     </ul>
-    <p class="muted">What was not measured is not billed, unless it is found out later.</p>
+    <p class="muted">What was not measured is not billed, unless it can be measured later.</p>
   `;
 }

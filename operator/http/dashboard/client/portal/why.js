@@ -3,7 +3,7 @@ import { useApi } from '../api.js';
 import { ErrorNotice, PageHead } from '../components.js';
 import { EventFacts, Notices, Objects, Rule, Steps } from '../pages/event.js';
 
-/** What stands behind one number of the tenant's own. @param {{ id: string }} properties */
+/** The explanation of one of the tenant's own events. @param {{ id: string }} properties */
 export function PortalWhy({ id }) {
   const explained = useApi(`/api/v1/events/${encodeURIComponent(id)}/explain`);
   const { data } = explained;
@@ -13,11 +13,11 @@ export function PortalWhy({ id }) {
     ${
       data &&
       html`
-        <${Steps} event=${data.event} isOwn=${true} />
+        <${Steps} event=${data.event} isPortal=${true} />
         <${Notices} explanation=${data} />
         <div class="grid">
-          <${EventFacts} event=${data.event} isOwn=${true} />
-          <${Rule} explanation=${data} isOwn=${true} />
+          <${EventFacts} event=${data.event} isPortal=${true} />
+          <${Rule} explanation=${data} isPortal=${true} />
         </div>
         ${data.source !== 'correction' && html`<${Objects} explanation=${data} />`}
       `

@@ -1,6 +1,6 @@
 import { Gauge, Registry } from 'prom-client';
 import { expect, test } from 'vitest';
-import { onceASlice } from './once-a-slice.ts';
+import { oncePerTick } from './once-per-tick.ts';
 
 test('a hundred scrapes that arrive together are each rendered by themselves, one after the other', async () => {
   const registry = new Registry();
@@ -11,7 +11,7 @@ test('a hundred scrapes that arrive together are each rendered by themselves, on
   };
   const help = 'How often it was looked at.';
   registry.registerMetric(new Gauge({ name: 'collected', help, registers: [], collect }));
-  const scrape = onceASlice(() => registry.metrics());
+  const scrape = oncePerTick(() => registry.metrics());
   const texts = await Promise.all(Array.from({ length: 100 }, scrape));
   expect(new Set(texts).size).toBe(1);
   expect(texts[0]).toContain('collected 1');
@@ -21,7 +21,7 @@ test('a hundred scrapes that arrive together are each rendered by themselves, on
 
 test('an answer that failed once is given to everybody after', async () => {
   let attempts = 0;
-  const query = onceASlice(async () => {
+  const query = oncePerTick(async () => {
     attempts += 1;
     if (attempts === 1) throw new Error('not now');
     return attempts;
