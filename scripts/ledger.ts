@@ -11,7 +11,7 @@ import type { CopyProgress } from '../operator/ledger/postgres/stream-copy.ts';
 import {
   diffEvents,
   dumpEvents,
-  type EventFilter,
+  type EventSelection,
   sumEvents,
 } from '../operator/ledger/tool/events.ts';
 import {
@@ -91,7 +91,7 @@ async function run(args: string[]): Promise<number> {
   const { tenant, metric } = values;
   const from = parseSequence('--from', values.from);
   const to = parseSequence('--to', values.to);
-  const filter: EventFilter = {
+  const filter: EventSelection = {
     from,
     to,
     tenant,
@@ -138,7 +138,7 @@ interface Values {
 async function runOnDatabase(
   command: string,
   values: Values,
-  filter: EventFilter,
+  filter: EventSelection,
 ): Promise<number> {
   const inspected = await inspectStream(databaseOfEnvironment(), values.stream?.[0]);
   const { view } = inspected;

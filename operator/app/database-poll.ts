@@ -1,6 +1,6 @@
 import type { LedgerDatabase } from '../settings/settings.ts';
 import type { ReadinessCheck } from '../http/views.ts';
-import { inspectStream, type SeenStream } from '../ledger/postgres/stream-state.ts';
+import { readStreamState, type SeenStream } from '../ledger/postgres/stream-state.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
@@ -89,7 +89,7 @@ export class DatabasePoll {
   /** Reads the row once. */
   async poll(): Promise<void> {
     const { database, source, clock, logger } = this.#options;
-    const seen = await inspectStream(database, { source });
+    const seen = await readStreamState(database, { source });
     if (seen.kind === 'failed') {
       if (seen.message !== this.#failure) logger.warn(`[ledger] ${seen.message}`);
       this.#failure = seen.message;

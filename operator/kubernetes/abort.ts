@@ -1,6 +1,6 @@
 import type { Clock } from '../telemetry/clock.ts';
 
-/** An abort of its own that also follows its parent, and leaves no listener on it when released. */
+/** An abort signal that also follows its parent; `release` removes its listener from the parent. */
 export function linkAbort(parent: AbortSignal) {
   const controller = new AbortController();
   const abort = (): void => controller.abort();
@@ -13,7 +13,7 @@ export function linkAbort(parent: AbortSignal) {
   };
 }
 
-/** Sleeps; false when the signal cut it short. */
+/** Sleeps `ms` milliseconds. Resolves with false when the signal cut the sleep short. */
 export async function pause(clock: Clock, ms: number, signal: AbortSignal): Promise<boolean> {
   if (signal.aborted) return false;
   if (ms <= 0) return true;
@@ -25,7 +25,7 @@ export async function pause(clock: Clock, ms: number, signal: AbortSignal): Prom
   }
 }
 
-/** Resolves when one of the signals is aborted, at once when one is already. */
+/** Resolves when one of the signals is aborted; at once when one already is. */
 export async function untilAborted(...signals: readonly AbortSignal[]): Promise<void> {
   if (signals.some((signal) => signal.aborted)) return;
   await new Promise<void>((resolve) => {

@@ -19,12 +19,12 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('end', 'cut', 'list') }) },
 );
 
-test('whatever a watch suffers, no moment before a list is both unwatched and not said to be', () => {
+test('every interval that no watch covered before a list is reported as unseen', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
       const clock = createManualClock(START);
       const times = new ArrivalTimes(clock, KNOWN_AT);
-      /** Everything that happened until then has arrived. */
+      /** Everything that happened up to this time has arrived. */
       let arrivedUntil = KNOWN_AT;
       let openedAt: number | undefined;
       const unreported: Bracket[] = [];
@@ -47,7 +47,7 @@ test('whatever a watch suffers, no moment before a list is both unwatched and no
             unreported.push({ from: arrivedUntil, until: now });
           arrivedUntil = now;
         } else if (openedAt === undefined) {
-          // A watch that is refused ends as one that is cut.
+          // A refused watch ends like a cut one.
           if (each.kind === 'cut') times.closed(false);
           if (each.kind !== 'open') continue;
           times.opened();
@@ -55,7 +55,7 @@ test('whatever a watch suffers, no moment before a list is both unwatched and no
         } else if (each.kind === 'bookmark') {
           times.arriving({ kind: 'bookmark', resourceVersion: '1' }, now);
           times.taken(now);
-          // What arrives soon after the opening may be older than what is still to come.
+          // An early arrival may be older than later ones.
           if (now - openedAt >= CATCH_UP_MS) arrivedUntil = now;
         } else if (each.kind !== 'open') close(each.kind === 'end');
       }

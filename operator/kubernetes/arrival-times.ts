@@ -3,47 +3,50 @@ import type { WatchProgress } from './list-and-watch.ts';
 import type { Arrival, Bracket } from './source.ts';
 import { CATCH_UP_MS, WatchFreshness } from './watch-health.ts';
 
-/** A stretch that is shorter than this is within the news of a moment, and no window is as short. */
+/** A shorter interval is not recorded as unseen: no window is as short. */
 const SHORTEST_UNSEEN_MS = 1_000;
-/** The newest stretches are enough: whoever records them reads them every few seconds. */
+/** Only the newest intervals stay: their reader collects them every few seconds. */
 const MOST_UNSEEN = 20;
 
 /**
- * Of the lists and watches of one resource: when what they tell came about, and until when what is held was known to
- * be so. Times are those of the wall clock, milliseconds.
+ * Dates the changes that the lists and watches of one resource bring, and knows until when the
+ * previous versions were valid. Times are wall clock, milliseconds.
  */
 export class ArrivalTimes {
   readonly #clock: Clock;
   readonly #freshness: WatchFreshness;
   readonly #catchUp: CatchUp;
   #unseen: readonly Bracket[] = [];
-  /** Up to here nothing is missing, also where nothing has arrived to prove it. */
+  /** No change before this time is missing, even if nothing arrived that proves it. */
   #completeUntil = 0;
   #openedAt = Infinity;
 
-  /** Up to `knownAt` (wall clock) an earlier process had seen everything; 0 without any. */
+  /** An earlier process had seen everything up to `knownAt` (wall clock); 0 if there was none. */
   constructor(clock: Clock, knownAt: number) {
     this.#clock = clock;
     this.#freshness = new WatchFreshness(knownAt);
     this.#catchUp = new CatchUp(knownAt);
   }
 
-  /** When the API server was last heard of; 0 before the first time. */
+  /** When the last list, event or bookmark arrived; 0 before the first. */
   get receivedAt(): number {
     return this.#freshness.lastAt;
   }
 
-  /** Until when the versions that are held are known to have been the last ones, for a change that arrives at `at`. */
+  /**
+   * Until when the current versions are known to have been the latest, for a change that arrives at
+   * `at`.
+   */
   knownUntil(at: number): number {
     return this.#freshness.knownUntil(at);
   }
 
-  /** As `SourceHealth` has it. */
+  /** See {@link SourceHealth.unseen}. */
   get unseen(): readonly Bracket[] {
     return this.#unseen;
   }
 
-  /** A whole list is in that was asked for at `at`. */
+  /** A complete list has arrived; its request was sent at `at`. */
   listed(at: number): void {
     const from = Math.max(this.#completeUntil, this.knownUntil(at));
     if (at - from >= SHORTEST_UNSEEN_MS) {
@@ -54,7 +57,7 @@ export class ArrivalTimes {
     this.#catchUp.listed(at);
   }
 
-  /** The API server did not serve the resource at `at`, so nothing of it came and went. */
+  /** The API server did not serve the resource at `at`, so no object came or went unseen. */
   absent(at: number): void {
     this.#completeUntil = at;
   }
@@ -67,7 +70,7 @@ export class ArrivalTimes {
     this.#catchUp.opened(now);
   }
 
-  /** Something arrives on it at `at`: to be called before {@link arrivalOf}. */
+  /** An event or bookmark arrives at `at`. Call it before {@link arrivalOf}. */
   arriving({ kind }: WatchProgress, at: number): void {
     this.#catchUp.arrived(kind, at, this.#clock.monotonic());
   }
@@ -78,16 +81,16 @@ export class ArrivalTimes {
     return { at, knownUntil, late: false, happened };
   }
 
-  /** What arrived at `at` has been taken in. */
+  /** The view has applied the event or bookmark that arrived at `at`. */
   taken(at: number): void {
     this.#freshness.arrived(at);
   }
 
-  /** The watch is over; where it was ended in order nothing of before is missing. */
+  /** The watch is over. `inOrder`: the server ended it, so nothing before its end is missing. */
   closed(inOrder: boolean): void {
     const now = this.#clock.now();
     this.#catchUp.closed(now, inOrder ? now : this.#freshness.knownUntil(now));
-    // A watch that was open for so long has brought all that was missed before it.
+    // A watch that was open this long has delivered every change that preceded it.
     const hasCaughtUp = now - this.#openedAt >= CATCH_UP_MS;
     if (hasCaughtUp)
       this.#completeUntil = Math.max(this.#completeUntil, inOrder ? now : this.#openedAt);
@@ -95,41 +98,41 @@ export class ArrivalTimes {
   }
 }
 
-/** A gap no longer than this is over with the first second of the new watch. */
+/** After a gap of at most this length, the new watch catches up within `SHORT_CATCH_UP_MS`. */
 const SHORT_GAP_MS = 1_000;
 const SHORT_CATCH_UP_MS = 1_000;
-/** API servers send bookmarks every minute, give or take two seconds. */
+/** API servers send a bookmark every minute, within two seconds. */
 const BOOKMARKS_MS = 66_000;
 
 /**
- * Knows of what arrives on a watch that was opened where something else left off whether it may be old:
- * then it came about between the last moment of before and its arrival (docs/explanation/gaps.md#changes-that-nobody-saw). Times are
- * those of the wall clock, milliseconds.
+ * Decides whether an event may be old, on a watch that resumes from an earlier version. An old
+ * change happened between the last time that nothing was missing and its arrival
+ * (docs/explanation/gaps.md#changes-that-nobody-saw). Times are wall clock, milliseconds.
  */
 export class CatchUp {
-  /** Up to here everything has arrived in its time. */
+  /** Every change up to this time arrived when it happened. */
   #liveUntil: number;
-  /** What arrives before may be old. */
+  /** An event that arrives before this time may be old. */
   #until = Number.NEGATIVE_INFINITY;
-  /** The watch goes on from a list, and not from where another one left off. */
+  /** The watch continues from a list, not from an earlier watch. */
   #isAfterList = false;
-  /** When anything arrived last. */
+  /** When the last event or bookmark arrived. */
   #receivedAt = 0;
-  /** When the last bookmark arrived on this watch, by the monotonic clock; undefined where none is expected. */
+  /** When this watch's last bookmark arrived (monotonic clock); undefined when none is due. */
   #bookmarkAt: number | undefined;
 
-  /** Up to `knownAt` an earlier process had seen everything; 0 without any. */
+  /** An earlier process had seen everything up to `knownAt`; 0 if there was none. */
   constructor(knownAt: number) {
     this.#liveUntil = knownAt;
   }
 
-  /** A whole list was asked for at `at`. */
+  /** The request of a complete list was sent at `at`. */
   listed(at: number): void {
     this.#liveUntil = at;
     this.#isAfterList = true;
   }
 
-  /** It was opened. */
+  /** The watch was opened at `at`. */
   opened(at: number): void {
     this.#receivedAt = at;
     this.#bookmarkAt = undefined;
@@ -137,33 +140,36 @@ export class CatchUp {
   }
 
   /**
-   * Something has arrived. Where a bookmark is overdue the connection was held up, at any time since something
-   * arrived before: what comes now may be as old.
+   * An event or bookmark arrived. If a bookmark is overdue, the connection was delayed at some time
+   * since the last arrival, so what arrives now may be as old as that.
    */
   arrived(kind: 'object' | 'bookmark', at: number, monotonic: number): void {
-    const isHeldUp = this.#bookmarkAt !== undefined && monotonic - this.#bookmarkAt > BOOKMARKS_MS;
-    if (isHeldUp && at >= this.#until) {
+    const isDelayed = this.#bookmarkAt !== undefined && monotonic - this.#bookmarkAt > BOOKMARKS_MS;
+    if (isDelayed && at >= this.#until) {
       this.#liveUntil = Math.max(this.#liveUntil, this.#receivedAt);
       this.#until = at + SHORT_CATCH_UP_MS;
     }
-    if (isHeldUp) this.#bookmarkAt = undefined;
+    if (isDelayed) this.#bookmarkAt = undefined;
     if (kind === 'bookmark') this.#bookmarkAt = monotonic;
     this.#receivedAt = at;
   }
 
-  /** It is over; up to `liveUntil` nothing of it is missing. */
+  /** The watch ended at `at`; no change up to `liveUntil` is missing. */
   closed(at: number, liveUntil: number): void {
     this.#isAfterList = false;
     if (at >= this.#until) this.#liveUntil = Math.max(this.#liveUntil, liveUntil);
   }
 
-  /** When a change came about that arrives at `at`; undefined when it was just now. */
+  /** When a change that arrives at `at` happened; undefined when it happened just now. */
   happened(at: number): Bracket | undefined {
     if (at >= this.#until || this.#liveUntil >= at) return undefined;
     return { from: this.#liveUntil, until: at };
   }
 
-  /** For how long what arrives may be old. What came about during a list takes no longer to arrive than the list took. */
+  /**
+   * How long after opening an event may be old, milliseconds. A change that happened during a list
+   * takes no longer to arrive than the list took.
+   */
   #catchUpMs(at: number): number {
     const gap = at - this.#liveUntil;
     if (gap <= SHORT_GAP_MS) return SHORT_CATCH_UP_MS;

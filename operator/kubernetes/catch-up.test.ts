@@ -6,7 +6,7 @@ import { type ScriptedApiServer, startScriptedApiServer } from './testing/script
 let server: ScriptedApiServer;
 let clock: ManualClock;
 let rig: ReflectorRig;
-/** The newest version that the server has given out. */
+/** The newest version that the server has sent. */
 let newest = 0;
 
 const pod = (name: string) => ({ namespace: 'a', name, status: { phase: 'Running' } });
@@ -31,18 +31,18 @@ afterEach(async () => {
   await server.close();
 });
 
-/** As far as the server has got is as far as the reflector has. */
-async function heard(version: string): Promise<void> {
+/** Waits until the reflector has reached a version. */
+async function reached(version: string): Promise<void> {
   while (rig.source.resourceVersion() !== version) await new Promise(setImmediate);
 }
 
 async function bookmark(): Promise<void> {
   server.silently(() => server.put(pod('elsewhere')));
   server.bookmark();
-  await heard(String(++newest));
+  await reached(String(++newest));
 }
-describe('a connection that nothing comes through', () => {
-  test('W33: and that is not cut tells what came about at any time since something came', async () => {
+describe('a delayed connection', () => {
+  test('W33: its changes may have happened at any time since the last arrival', async () => {
     await bookmark();
     const receivedAt = clock.now();
     await clock.advance(75_000);
@@ -54,7 +54,7 @@ describe('a connection that nothing comes through', () => {
     expect(second.arrival.happened).toEqual({ from: receivedAt, until: clock.now() });
   });
 
-  test('tells so too where other things came until a while ago, and the bookmark comes first', async () => {
+  test('its changes may be that old also when a bookmark arrives first', async () => {
     await bookmark();
     await clock.advance(40_000);
     server.put(pod('sign-of-life'));
@@ -69,7 +69,7 @@ describe('a connection that nothing comes through', () => {
     expect(gone.arrival.happened).toEqual({ from: receivedAt, until: clock.now() });
   });
 
-  test('counts as live again when what was held up has come', async () => {
+  test('counts as live again when the delayed changes have arrived', async () => {
     await bookmark();
     await clock.advance(75_000);
     await bookmark();
@@ -114,9 +114,9 @@ describe('an API server that takes two seconds for a list', () => {
 
   test('is watched at once, and what ends later than its list took is dated by its arrival', async () => {
     const listedAt = clock.now();
-    // The clock stands still: nothing is waited for.
-    server.put(pod('told'));
-    await rig.handler.received('upserted', 'told');
+    // The clock stands still, so no time passes.
+    server.put(pod('new'));
+    await rig.handler.received('upserted', 'new');
     await clock.advance(LIST_MS - 1);
     server.remove('a', 'gone');
     const gone = await rig.handler.received('deleted', 'gone');

@@ -23,24 +23,24 @@ interface ComparisonOptions<T extends Projected> {
   readonly recorder: Pick<ReflectorRecorder, 'corrections' | 'size'>;
   /** For log lines. */
   readonly resource: string;
-  /** Between comparisons, give or take a fifth; milliseconds. */
+  /** Milliseconds between comparisons, ± 20 %. */
   readonly intervalMs: number;
-  /** Wall clock at which the objects of the view were last known to be whole; 0 when unknown. */
+  /** Wall clock at which the view was last known to be complete; 0 when unknown. */
   readonly knownAt: number;
-  /** The version that the watch has reached; undefined while the view is not whole. */
+  /** The version that the watch has reached; undefined while the view is incomplete. */
   readonly version: () => string | undefined;
-  /** The server does not remember that version any more. */
+  /** Called when the server has discarded that version. */
   readonly onExpired: () => void;
 }
 
 /**
- * The safety net of a watch: compares its view from time to time with a list of the very version that the watch had
- * reached when the list was requested, while the watch goes on. What the watch changes meanwhile is left out, so every
- * difference is an event that never came. Differences are corrected in the view, and counted.
+ * Finds events that a watch lost: compares the view at intervals with a list of the exact version
+ * that the watch had reached. The watch goes on meanwhile and the objects it changes are skipped,
+ * so every difference is a lost event. Differences are corrected in the view and counted.
  */
 export class PeriodicComparison<T extends Projected> {
   readonly #options: ComparisonOptions<T>;
-  /** Wall clock at which the last whole list or comparison was asked for. */
+  /** Wall clock at which the last complete list or comparison was requested. */
   #lastCompleteListAt: number;
   #comparison: Relist<T> | undefined;
   #cancel = (): void => undefined;
@@ -50,7 +50,7 @@ export class PeriodicComparison<T extends Projected> {
     this.#lastCompleteListAt = options.knownAt;
   }
 
-  /** Compares until the signal is aborted. Does not hold up the watch. */
+  /** Compares until the signal is aborted. Does not block the watch. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random, intervalMs, version } = this.#options;
     const interval = (): number => intervalMs * (0.8 + 0.4 * random());
@@ -60,12 +60,12 @@ export class PeriodicComparison<T extends Projected> {
     }
   }
 
-  /** Gives up a comparison under way: a fresh list overtakes its version. */
+  /** Cancels a running comparison, because a new list supersedes its version. */
   cancel(): void {
     this.#cancel();
   }
 
-  /** A whole list, asked for at `at`, confirmed the view. */
+  /** A complete list, requested at `at`, confirmed the view. */
   confirm(at: number): void {
     this.#lastCompleteListAt = at;
   }

@@ -1,13 +1,15 @@
 import { isRecord } from '../model/is-record.ts';
 
-/** A condition of a custom resource's status, as the Kubernetes API conventions have it. */
+/** A condition of a custom resource's status, in the form of the Kubernetes API conventions. */
 export interface Condition {
   /** CamelCase: `Ready`, `Stalled`, … */
   readonly type: string;
   readonly status: 'True' | 'False' | 'Unknown';
   /** CamelCase, documented; the same for the same cause. */
   readonly reason: string;
-  /** A capital first, no full stop, no times and no counters: equal states must read equal. */
+  /**
+   * Starts with a capital, without a full stop, times or counters: equal states need equal texts.
+   */
   readonly message: string;
   /** RFC 3339, whole seconds. */
   readonly lastTransitionTime: string;
@@ -17,8 +19,8 @@ export interface Condition {
 export type ConditionUpdate = Omit<Condition, 'lastTransitionTime'>;
 
 /**
- * The conditions with one set: `Ready` first, the rest by name. The transition time moves only when
- * the status flips. `now` is milliseconds since the epoch.
+ * Returns the conditions with one added or replaced: `Ready` first, the others by name. The
+ * transition time changes only when the status does. `now` is milliseconds since the epoch.
  */
 export function setCondition(
   conditions: readonly Condition[],
@@ -27,7 +29,7 @@ export function setCondition(
 ): readonly Condition[] {
   const before = conditions.find(({ type }) => type === update.type);
   const lastTransitionTime =
-    before?.status === update.status ? before.lastTransitionTime : wholeSeconds(now);
+    before?.status === update.status ? before.lastTransitionTime : formatSeconds(now);
   const others = conditions.filter(({ type }) => type !== update.type);
   const next: Condition = {
     type: update.type,
@@ -40,7 +42,7 @@ export function setCondition(
   return [...others, next].toSorted(byImportance);
 }
 
-/** The conditions in a status as the API server has it; what is not one is left out. */
+/** The conditions of a status as the API server returns it; malformed entries are left out. */
 export function parseConditions(status: unknown): readonly Condition[] {
   const list = isRecord(status) ? status['conditions'] : undefined;
   if (!Array.isArray(list)) return [];
@@ -71,6 +73,6 @@ function byImportance(a: Condition, b: Condition): number {
   return a.type < b.type ? -1 : 1;
 }
 
-function wholeSeconds(now: number): string {
+function formatSeconds(now: number): string {
   return `${new Date(now).toISOString().slice(0, 19)}Z`;
 }

@@ -107,7 +107,7 @@ describe('connection', () => {
     });
   });
 
-  test('an abort by the caller is told apart from a time-out', async () => {
+  test('an abort by the caller differs from a time-out', async () => {
     server.next('list', { kind: 'hold' });
     const stop = new AbortController();
     const outcome = connection.request(PODS, { signal: stop.signal });
@@ -153,12 +153,12 @@ describe('connection', () => {
       'meterfeed.io; apply the CustomResourceDefinitions of meterfeed',
     ],
     ['/apis/example.com/v1/things', 'example.com; install what serves it'],
-  ])('404 without a Status for %s says what to install, not "no message"', (path, cure) => {
+  ])('404 without a Status for %s says what to install, not "no message"', (path, fix) => {
     expect(statusFailure(404, '404 page not found', { path })).toEqual({
       kind: 'status',
       code: 404,
       reason: '',
-      message: `the API server does not serve ${cure}`,
+      message: `the API server does not serve ${fix}`,
     });
   });
 

@@ -27,9 +27,9 @@ export interface RequestOptions {
   readonly signal?: AbortSignal;
   /** For the whole exchange, body included. */
   readonly timeoutMs?: number;
-  /** Told how many bytes have come, for whoever bounds them. */
+  /** Called with the number of bytes received, so that the caller can limit them. */
   readonly onReceived?: (bytes: number) => void;
-  /** Makes the body out of the bytes of a 2xx answer, elsewhere; parsed as JSON without it. */
+  /** Parses the bytes of a 2xx answer, for example in a worker; JSON by default. */
   readonly read?: ReadBody;
 }
 
@@ -50,9 +50,9 @@ export type BytesOutcome =
 interface StreamOptions {
   readonly query?: Readonly<Record<string, QueryValue>>;
   readonly signal: AbortSignal;
-  /** Until the answer begins, or a refusal is complete. */
+  /** Until the answer begins, or an error answer is complete. */
   readonly timeoutMs?: number;
-  /** Told of each chunk how many bytes it has, for whoever bounds them. */
+  /** Called with the size of each chunk, so that the caller can limit the bytes. */
   readonly onReceived?: (bytes: number) => void;
 }
 
@@ -64,31 +64,32 @@ type ClientArguments = ConstructorParameters<Parameters<KubeConfig['makeApiClien
 
 const DEFAULT_TIMEOUT_MS = 15_000;
 const USER_AGENT = 'meterfeed';
-/** Some 1 ms of work. */
+/** Parsing so much takes about 1 ms. */
 const LARGE_BYTES = 64 * 1024;
-/** An object has a few MiB at most; what is longer is no watch stream. */
+/** An object has a few MiB at most; a longer line is no watch event. */
 const MAX_LINE_LENGTH = 32 * 1024 * 1024;
 
 /**
- * One API server: address, credentials and pooled connections. The first request opens the first one. Never throws for
- * what the server or the network does.
+ * One API server: its address, credentials and connection pools. Opens the first connection with
+ * the first request. Reports failures of the server or the network as outcomes and never throws for
+ * them.
  */
 export class Connection {
   readonly #kubeConfig: PooledKubeConfig;
-  /** Characters of one line of a stream; undefined for the default. */
+  /** Maximum characters of one line of a stream; undefined for the default. */
   readonly #mostLineLength: number | undefined;
   readonly #mostParsedBytes: number;
   readonly #slice = new TimeSlice(systemClock);
-  /** Credentials that the server is shown with each request. */
-  readonly #shown: readonly string[];
+  /** The credentials that each request sends; they must not appear in quoted answers. */
+  readonly #secrets: readonly string[];
 
-  /** `limits` are narrower bounds, for an API server that is not trusted. */
+  /** `limits` are tighter limits for an API server that is not trusted. */
   constructor(kubeConfig: KubeConfig, limits?: ConnectionLimits) {
     this.#kubeConfig = new PooledKubeConfig(kubeConfig, limits);
     this.#mostLineLength = limits?.lineLength;
     this.#mostParsedBytes = limits?.parsedBytes ?? Infinity;
     const { token, password } = kubeConfig.getCurrentUser() ?? {};
-    this.#shown = [token, password].flatMap((secret) => secret || []);
+    this.#secrets = [token, password].flatMap((secret) => secret || []);
   }
 
   /** For typed calls; they use the same pool. */
@@ -124,7 +125,7 @@ export class Connection {
     }
   }
 
-  /** A response that is read as it arrives: a list too large to be held whole. */
+  /** Reads a response as it arrives, such as a list too large for memory. */
   async bytes(path: string, options: StreamOptions): Promise<BytesOutcome> {
     const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
     const deadline = createDeadline(timeoutMs, options.signal);
@@ -140,7 +141,7 @@ export class Connection {
       response.body.once('close', deadline.release);
       const { onReceived } = options;
       const chunks: AsyncIterable<Uint8Array> = response.body;
-      return { kind: 'ok', chunks: onReceived ? reporting(chunks, onReceived) : chunks };
+      return { kind: 'ok', chunks: onReceived ? countBytes(chunks, onReceived) : chunks };
     } catch (error) {
       deadline.release();
       if (deadline.expired()) return timedOut(timeoutMs);
@@ -148,7 +149,7 @@ export class Connection {
     }
   }
 
-  /** A response that is read line by line as it arrives, without an end of its own. */
+  /** Reads a response line by line as it arrives, such as a watch that does not end. */
   async stream(path: string, options: StreamOptions): Promise<StreamOutcome> {
     const outcome = await this.bytes(path, options);
     return outcome.kind === 'ok'
@@ -156,7 +157,7 @@ export class Connection {
       : outcome;
   }
 
-  /** Cuts everything that is open; requests after it fail. */
+  /** Closes every connection; later requests fail. */
   async close(): Promise<void> {
     await this.#kubeConfig.close();
   }
@@ -192,32 +193,35 @@ export class Connection {
 
   readonly #parse: ReadBody = async (bytes) => {
     if (bytes.length > this.#mostParsedBytes) return TOO_MUCH_TO_PARSE;
-    // Several large answers that are whole in one round of the event loop are not read in one.
+    // Large answers that complete in one tick of the event loop are parsed in separate ticks.
     if (bytes.length >= LARGE_BYTES && this.#slice.isOver) await this.#slice.next();
     return { kind: 'ok', body: parseJson(new TextDecoder().decode(bytes)) };
   };
 
-  /** What the server was shown must not come back in its words: they end up in logs and statuses. */
+  /**
+   * Parses an error answer. Removes credentials that the server repeats in it, because the text
+   * ends up in logs and statuses.
+   */
   async #refusal(
     response: Dispatcher.ResponseData,
     path: string,
     onReceived: RequestOptions['onReceived'],
   ): Promise<StatusFailure> {
     const body = parseJson(await beginningOf(response.body, onReceived));
-    // The whole body: a message is cut short, and a secret in it perhaps with it.
-    const stated = this.#shown.reduce(withoutSecret, JSON.stringify(body ?? null));
+    // Redact the complete body first: cutting the message could leave half of a secret.
+    const redacted = this.#secrets.reduce(withoutSecret, JSON.stringify(body ?? null));
     const retryAfter = response.headers['retry-after'];
-    return statusFailure(response.statusCode, parseJson(stated), {
+    return statusFailure(response.statusCode, parseJson(redacted), {
       path,
       ...(typeof retryAfter === 'string' && { retryAfter }),
     });
   }
 }
 
-/** Of an answer that says why not. */
+/** Maximum size of an error answer. */
 const MOST_REFUSAL_BYTES = 256 * 1024;
 
-/** The text of a body that is no longer than it may be; of a longer one nothing is read on. */
+/** The text of a body up to `MOST_REFUSAL_BYTES`; `''` for a longer one, whose reading stops. */
 async function beginningOf(
   body: AsyncIterable<Uint8Array>,
   onReceived: RequestOptions['onReceived'],
@@ -236,11 +240,11 @@ async function beginningOf(
 
 const TOO_MUCH_TO_PARSE: NetworkFailure = {
   kind: 'network',
-  message: 'the answer is longer than what is expected of it',
+  message: 'the answer exceeds the size limit for parsing',
   tooLarge: true,
 };
 
-async function* reporting(
+async function* countBytes(
   chunks: AsyncIterable<Uint8Array>,
   onReceived: (bytes: number) => void,
 ): AsyncGenerator<Uint8Array> {
@@ -256,7 +260,9 @@ function timedOut(timeoutMs: number): NetworkFailure {
   return { kind: 'network', message: `no complete answer within ${timeoutMs} ms` };
 }
 
-/** Undefined for what is not JSON, such as the plain text of a 404 on an unknown group. */
+/**
+ * The parsed JSON; undefined for other text, such as the plain text of a 404 on an unknown group.
+ */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -266,9 +272,9 @@ export function parseJson(text: string): unknown {
 }
 
 /**
- * Cuts a stream of bytes into its lines. Text after the last newline is dropped: it is half of an
- * event whose connection was cut, and the event comes again when the watch resumes.
- * Throws what the stream throws.
+ * Splits a stream of bytes into lines. Drops text after the last newline: it is half of an event
+ * whose connection was cut, and the event comes again when the watch resumes. Throws the stream's
+ * error, and an error for a line longer than `mostLength` characters.
  */
 export async function* readLines(
   chunks: AsyncIterable<Uint8Array>,

@@ -1,8 +1,8 @@
 import { linkAbort } from './abort.ts';
 
 /**
- * A time within which something must be over, and a caller that may end it before. A signal of its own per request: `AbortSignal.any` on a long-lived signal would pile
- * up listeners.
+ * A signal that aborts after `timeoutMs` or with the caller's signal. Each request has its own:
+ * `AbortSignal.any` on a long-lived signal would accumulate listeners.
  */
 export function createDeadline(timeoutMs: number, outer: AbortSignal | undefined) {
   const link = linkAbort(outer ?? new AbortController().signal);
@@ -15,9 +15,9 @@ export function createDeadline(timeoutMs: number, outer: AbortSignal | undefined
   return {
     signal: link.signal,
     expired: () => expired,
-    /** The time no longer counts; the signal still follows the caller's. */
+    /** Stops the timeout; the signal still follows the caller's. */
     disarm,
-    /** Nothing is awaited any more. */
+    /** Stops the timeout and removes the listener from the caller's signal. */
     release: (): void => {
       disarm();
       link.release();
@@ -26,8 +26,9 @@ export function createDeadline(timeoutMs: number, outer: AbortSignal | undefined
 }
 
 /**
- * A request that still waits for a connection does not hear its signal: it would wait for as long as
- * a silent server takes every connection in turn. It ends by itself later, when it would be sent.
+ * Rejects as soon as the signal is aborted. undici ignores the signal of a request that still waits
+ * for a free connection: it could wait for minutes while a silent server occupies every connection.
+ * The request itself ends later, when undici would send it.
  */
 export async function unlessAborted<T>(sent: Promise<T>, signal: AbortSignal): Promise<T> {
   const aborted = new Promise<never>((_, reject) => {

@@ -4,7 +4,7 @@ import type { Connection } from './connection.ts';
 import { describeFailure } from './outcome.ts';
 import { microTime, resourcePath } from './resource.ts';
 
-/** Something that happened to an object, for `kubectl describe`. Never carries a secret. */
+/** A Kubernetes Event about an object, shown by `kubectl describe`. Never carries a secret. */
 export interface KubernetesEvent {
   readonly regarding: {
     readonly apiVersion: string;
@@ -19,14 +19,14 @@ export interface KubernetesEvent {
   readonly reason: string;
   /** CamelCase: what the operator was doing. */
   readonly action: string;
-  /** One sentence; the same for the same thing. */
+  /** One sentence; repeated events have the same note. */
   readonly note: string;
 }
 
 const CONTROLLER = 'meterfeed.io/operator';
 const REPEAT_MS = 300_000;
 const REMEMBERED = 1_024;
-/** More than this at once is a storm that nobody reads. */
+/** Limit of unsent events; further ones are dropped, since nobody reads so many. */
 const MAX_UNSENT = 100;
 const MAX_NOTE_BYTES = 1_024;
 
@@ -46,7 +46,7 @@ export class EventRecorder {
     readonly connection: Pick<Connection, 'request'>;
     readonly clock: Clock;
     readonly logger: Logger;
-    /** Which process reports: the pod's name. */
+    /** The pod's name. */
     readonly instance: string;
   }) {
     this.#connection = options.connection;
@@ -55,7 +55,7 @@ export class EventRecorder {
     this.#instance = options.instance.slice(0, 128);
   }
 
-  /** Sends in the background; the same event within five minutes is not sent again. */
+  /** Sends in the background. Skips an event that was sent within the last five minutes. */
   record(event: KubernetesEvent): void {
     if (this.#isRepeated(event) || this.#unsent >= MAX_UNSENT) return;
     this.#unsent += 1;
@@ -68,19 +68,19 @@ export class EventRecorder {
   }
 
   /**
-   * Resolves with whether the API server has it: under one id an object has one event, however often it is sent, as
-   * long as the API server keeps it. The id is of lower-case letters and digits.
+   * Sends an event under a fixed name, so that an object has one event for each `id`, however often
+   * it is sent. Resolves with true when the API server has it. `id`: lower-case letters and digits.
    */
   recordOnce(event: KubernetesEvent, id: string): Promise<boolean> {
     return this.#send(event, `${event.regarding.name.slice(0, 200)}.${id}`, this.#clock.now());
   }
 
-  /** Resolves when everything recorded so far has been sent or given up. */
+  /** Resolves when each event recorded so far was sent or has failed. */
   async settled(): Promise<void> {
     await this.#sending;
   }
 
-  /** True when it was recorded recently; otherwise remembers it. */
+  /** True when the event was recorded recently; otherwise records its time. */
   #isRepeated(event: KubernetesEvent): boolean {
     const recorded = this.#recorded;
     const now = this.#clock.monotonic();
@@ -94,7 +94,7 @@ export class EventRecorder {
     return false;
   }
 
-  /** Unique by the microsecond; the API server does not make names for events. */
+  /** A unique name from the time in microseconds; the API server generates no names for events. */
   #nameOf(event: KubernetesEvent, at: number): string {
     this.#sequence = (this.#sequence + 1) % 1_000;
     return `${event.regarding.name.slice(0, 200)}.${(at * 1_000 + this.#sequence).toString(16)}`;
@@ -102,7 +102,7 @@ export class EventRecorder {
 
   async #send(event: KubernetesEvent, name: string, at: number): Promise<boolean> {
     const { regarding, type, reason, action, note } = event;
-    // Events about cluster-scoped objects live in "default": the API server accepts no other.
+    // The API server accepts events about cluster-scoped objects in "default" only.
     const namespace = regarding.namespace ?? 'default';
     const resource = { group: 'events.k8s.io', version: 'v1', plural: 'events', namespace };
     const outcome = await this.#connection.request(resourcePath(resource), {

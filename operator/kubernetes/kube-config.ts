@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
 
-/** Where the address and the credentials of an API server come from. */
+/** Source of the address and the credentials of an API server. */
 export type ClusterAccess =
   | { readonly kind: 'file'; readonly path: string; readonly context?: string }
   | {
@@ -17,12 +17,12 @@ export type ClusterAccess =
 
 export type KubeConfigOutcome =
   | { readonly kind: 'loaded'; readonly kubeConfig: KubeConfig }
-  /** `reason` names the place and how to mend it; it never quotes the file's content. */
+  /** `reason` names the place and how to fix it; it never quotes the file's content. */
   | { readonly kind: 'invalid'; readonly reason: string };
 
 const SERVICE_ACCOUNT_DIRECTORY = '/var/run/secrets/kubernetes.io/serviceaccount';
 
-/** Reads the operator's own kubeconfig, or describes the service account of its pod. */
+/** Reads the operator's kubeconfig, or makes one from the service account of its pod. */
 export function loadKubeConfig(access: ClusterAccess): KubeConfigOutcome {
   return access.kind === 'file'
     ? fromFile(access.path, access.context)
@@ -96,7 +96,7 @@ function fromServiceAccount(
     { name: 'in-cluster', server, caFile: join(directory, 'ca.crt'), skipTLSVerify: false },
     {
       name: 'service-account',
-      // Reads the token again as the kubelet renews it.
+      // Reads the token again after the kubelet renews it.
       authProvider: { name: 'tokenFile', config: { tokenFile: join(directory, 'token') } },
     },
   );

@@ -10,7 +10,7 @@ export const ROLE_LABEL = 'meterfeed.io/role';
 
 interface LeaderLabelOptions {
   readonly connection: Pick<Connection, 'request'>;
-  /** Of the pod of this process. */
+  /** Namespace of this process's pod. */
   readonly namespace: string;
   readonly pod: string;
   readonly clock: Clock;
@@ -20,7 +20,9 @@ interface LeaderLabelOptions {
 const TIMEOUT_MS = 2_000;
 const RETRY_MS = 2_000;
 
-/** The label of the leader on the pod of this process: a Service sends requests to the pod that has it. */
+/**
+ * Sets and removes the leader label on this process's pod. A Service routes to the pod that has it.
+ */
 export class LeaderLabel {
   readonly #options: LeaderLabelOptions;
   readonly #path: string;
@@ -32,12 +34,12 @@ export class LeaderLabel {
     this.#path = resourcePath({ group: '', version: 'v1', plural: 'pods', namespace }, pod);
   }
 
-  /** Sets the label; tries again until the API server has it or the signal is aborted. */
+  /** Sets the label; retries until it succeeds or the signal is aborted. */
   set(signal: AbortSignal): Promise<void> {
     return this.#insist('leader', signal);
   }
 
-  /** Removes the label; tries again until the API server has it or the signal is aborted. */
+  /** Removes the label; retries until it succeeds or the signal is aborted. */
   remove(signal: AbortSignal): Promise<void> {
     return this.#insist(null, signal);
   }

@@ -2,25 +2,25 @@ import { isRecord } from '../model/is-record.ts';
 import { metadataOf, microTime } from './resource.ts';
 import type { RawObject } from './source.ts';
 
-/** A Lease as election reads it. */
+/** The fields of a Lease that leader election uses. */
 export interface LeaseRecord {
   readonly resourceVersion: string;
   /** `''` when nobody holds it. */
   readonly holder: string;
-  /** For how long its holder may rely on it without renewing. */
+  /** Milliseconds for which the lease is valid after a renewal. */
   readonly durationMs: number;
   readonly transitions: number;
   readonly acquireTime: string;
-  /** Changes whenever the holder renews; compared with itself only, never with a clock. */
+  /** Changes with each renewal; compared only with its earlier value, never with a clock. */
   readonly renewTime: string;
-  /** How far its holder's ledger went when it wrote last; undefined where that is not said. */
+  /** The ledger's newest sequence number at the last renewal; undefined when not recorded. */
   readonly ledgerHead: number | undefined;
 }
 
-/** How far the ledger of the holder goes: the sequence number of its newest event. */
+/** Annotation: the sequence number of the newest event in the holder's ledger. */
 const LEDGER_HEAD = 'meterfeed.io/ledger-head';
 
-/** Undefined when it is not a Lease. */
+/** Parses a Lease; undefined when it has no resourceVersion. */
 export function parseLease(object: unknown): LeaseRecord | undefined {
   const { resourceVersion, annotations } = metadataOf(object);
   if (typeof resourceVersion !== 'string') return undefined;
@@ -49,49 +49,54 @@ function headOf(text: unknown): number | undefined {
 }
 
 /**
- * When the lease of an earlier process on the same ledger is taken back without waiting for its
- * expiry. The ledger's lock, which the caller holds, says that no other process is on this volume;
- * that the ledger is no copy of an earlier state is said by its head.
+ * Lets a process take over the lease of an earlier process on the same ledger before it expires. It
+ * is safe under two conditions:
+ * 1. The caller has locked the ledger, so no other process uses this volume.
+ * 2. The ledger's head is not older than the lease's, so this volume is no copy of an earlier
+ *    state.
  */
 export interface Succession {
-  /** What the identities of all processes on this ledger begin with. */
+  /** Common prefix of the identities of all processes on this ledger. */
   readonly prefix: string;
-  /** How far the ledger goes; it is written into the lease with each renewal. */
+  /** Sequence number of the ledger's newest event; each renewal writes it into the lease. */
   readonly head: () => number;
 }
 
-/** The Lease object that claims, renews or gives up; guarded by the version of `held` when there is one. */
+/**
+ * The Lease object that claims, renews or releases. Its resourceVersion is that of `current`, so the
+ * write fails if somebody else wrote since.
+ */
 export function leaseObject(
   claim: {
     readonly namespace: string;
     readonly name: string;
-    /** `''` gives it up. */
+    /** `''` releases the lease. */
     readonly holder: string;
     readonly durationMs: number;
-    /** Wall clock, milliseconds. Written for people; nobody measures with it. */
+    /** Wall clock, milliseconds; for people only, nothing measures with it. */
     readonly now: number;
     readonly ledgerHead: number | undefined;
   },
-  held: LeaseRecord | undefined,
+  current: LeaseRecord | undefined,
 ): RawObject {
   const { namespace, name, holder, now, ledgerHead } = claim;
-  const isRenewal = held?.holder === holder;
-  const changesHands = held !== undefined && !isRenewal && holder !== '';
+  const isRenewal = current?.holder === holder;
+  const changesHands = current !== undefined && !isRenewal && holder !== '';
   return {
     apiVersion: 'coordination.k8s.io/v1',
     kind: 'Lease',
     metadata: {
       namespace,
       name,
-      resourceVersion: held?.resourceVersion,
+      resourceVersion: current?.resourceVersion,
       annotations: ledgerHead === undefined ? undefined : { [LEDGER_HEAD]: `${ledgerHead}` },
     },
     spec: {
       holderIdentity: holder,
       leaseDurationSeconds: Math.ceil(claim.durationMs / 1000),
-      acquireTime: isRenewal && held.acquireTime !== '' ? held.acquireTime : microTime(now),
+      acquireTime: isRenewal && current.acquireTime !== '' ? current.acquireTime : microTime(now),
       renewTime: microTime(now),
-      leaseTransitions: (held?.transitions ?? 0) + (changesHands ? 1 : 0),
+      leaseTransitions: (current?.transitions ?? 0) + (changesHands ? 1 : 0),
     },
   };
 }

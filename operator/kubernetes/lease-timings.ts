@@ -1,16 +1,16 @@
-/** Milliseconds. */
+/** Timing of leader election, milliseconds. */
 export interface LeaseTimings {
-  /** For how long others leave the lease alone after they have seen a renewal. */
+  /** How long other processes wait after the last renewal that they saw. */
   readonly duration: number;
-  /** A leader that could not renew for so long stops; before the others may begin. */
+  /** A leader stops when it could not renew for this long; shorter than `duration`. */
   readonly renewDeadline: number;
-  /** How often a leader renews, give or take one `retry`; sooner where its ledger has grown. */
+  /** Time between renewals, within one `retry`; earlier when the ledger has grown. */
   readonly renew: number;
-  /** Between looks at whether to renew, or attempts to acquire, give or take. */
+  /** Time between checks whether to renew, and between attempts to acquire (up to 20 % longer). */
   readonly retry: number;
 }
 
-/** client-go's. */
+/** The defaults of client-go. */
 export const DEFAULT_TIMINGS: LeaseTimings = {
   duration: 15_000,
   renewDeadline: 10_000,

@@ -8,7 +8,7 @@ import { connectWith } from './testing/connect.ts';
 import { createManualClock } from './testing/manual-clock.ts';
 
 const cluster = useTestCluster();
-/** Such that no deadline falls on the same moment as an attempt. */
+/** Chosen so that no deadline coincides with an attempt. */
 const RETRY = 1_999;
 let connection: Connection;
 let namespace: string;
@@ -18,14 +18,14 @@ type Fault = 'none' | 'unreachable' | 'answer lost' | 'no answer';
 
 interface Candidate {
   readonly log: readonly string[];
-  /** What it said of the election. */
-  readonly said: readonly string[];
+  /** Its log lines about the election. */
+  readonly electionLog: readonly string[];
   readonly leading: boolean;
   readonly trusted: boolean;
   readonly ended: Promise<ElectionEnd>;
-  /** Lets its clock move to its next attempt, and waits until that is over. */
+  /** Advances its clock to its next attempt and waits for the attempt's end. */
   step(times?: number): Promise<void>;
-  /** What happens to its requests from here on. */
+  /** Makes its requests fail in this way from now on. */
   suffer(fault: Fault): void;
   advance(ms: number): Promise<void>;
   stop(): Promise<ElectionEnd>;
@@ -64,7 +64,7 @@ function campaign(
   succession?: Succession,
   renew = RETRY,
   renewDeadline = 10_000,
-  obstacle?: (holds: boolean) => string | undefined,
+  obstacle?: (isHolder: boolean) => string | undefined,
 ): Candidate {
   const clock = createManualClock(wallClock);
   const logger = createCapturingLogger();
@@ -102,7 +102,7 @@ function campaign(
   ended.catch(() => undefined);
   const candidate: Candidate = {
     log,
-    get said() {
+    get electionLog() {
       return logger.lines.filter((line) => line.includes('leader election'));
     },
     get leading() {
@@ -318,12 +318,12 @@ test('one that waits can be stopped, and has touched nothing', async () => {
   expect(await lease()).toEqual(before);
 });
 
-test('a namespace that is missing is told once, with how to mend it, and waited for', async () => {
+test('a missing namespace is logged once, with how to fix it, and waited for', async () => {
   namespace = 'not-there-yet';
   const first = campaign('first');
   await first.step(3);
   expect(first.leading).toBe(false);
-  expect(first.said).toEqual([
+  expect(first.electionLog).toEqual([
     'warn [controller] leader election: HTTP 404 NotFound: namespaces "not-there-yet" not found' +
       ': create the namespace, or name another one in POD_NAMESPACE',
   ]);
@@ -394,7 +394,7 @@ describe('two processes have one identity and a copy of one ledger', () => {
 
 describe('the work of a leader is fenced by a database as well', () => {
   const MINUTE = 60_000;
-  /** As it is between a process and its database. */
+  /** The state between a process and its database. */
   const database = () => {
     const state = { away: '' };
     const fenced = (identity: string) =>
@@ -441,7 +441,7 @@ describe('the work of a leader is fenced by a database as well', () => {
     const first = fenced('a');
     await first.step(2);
     expect(first.leading).toBe(false);
-    expect(first.said).toContainEqual(expect.stringContaining('the tables are newer'));
+    expect(first.electionLog).toContainEqual(expect.stringContaining('the tables are newer'));
     state.away = '';
     await first.step();
     expect(first.leading).toBe(true);

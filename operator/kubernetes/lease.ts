@@ -8,20 +8,20 @@ import { describeFailure } from './outcome.ts';
 import { resourcePath } from './resource.ts';
 import type { ApiResource } from './source.ts';
 
-/** How a term, or the wait for one, ended. */
+/** How leading, or waiting to lead, ended. */
 export type ElectionEnd =
-  /** The signal was aborted, or the work ended by itself; the lease is free for the next. */
+  /** The signal was aborted or the work ended; the next process can acquire the lease at once. */
   | { readonly kind: 'released' }
-  /** The lease could not be kept: somebody else may lead by now, so the process must end. */
+  /** The lease is lost: another process may lead by now, so this process must end. */
   | { readonly kind: 'lost'; readonly reason: string };
 
 export interface LeaderElectionOptions {
   readonly connection: Pick<Connection, 'request'>;
   readonly namespace: string;
   readonly name: string;
-  /** Of this process alone: two pods of a StatefulSet may have one name for a while. */
+  /** Unique for each process: two pods of a StatefulSet may share a name for a while. */
   readonly identity: string;
-  /** Where the lease of the process before it may be taken back; never by default. */
+  /** Allows taking over the lease of an earlier process; absent by default. */
   readonly succession?: Succession;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
@@ -29,42 +29,44 @@ export interface LeaderElectionOptions {
   readonly logger: Logger;
   readonly timings?: Partial<LeaseTimings>;
   /**
-   * Why this process may not hold the lease now, asked before each attempt; undefined where it may. `holds`: whether it
-   * does. Only for work whose writes another fence refuses once another process leads (`stream.epoch`): a lease that is
-   * released for this reason, or could not be renewed, ends the work only when another holder is seen
-   * (docs/reference/ledger-format.md#leader-and-standby).
+   * Called before each attempt. Returns why this process may not hold the lease now, or undefined
+   * when it may. `isHolder`: whether it holds the lease.
+   *
+   * Use it only for work whose writes another fence refuses once another process leads
+   * (`stream.epoch`). A released or expired lease then ends the work only when another holder
+   * appears (docs/reference/ledger-format.md#leader-and-standby).
    */
-  readonly obstacle?: (holds: boolean) => string | undefined;
+  readonly obstacle?: (isHolder: boolean) => string | undefined;
 }
 
 const REQUEST_TIMEOUT_MS = 5_000;
-/** A released lease can be taken at once; the API wants a positive duration. */
+/** The API requires a positive duration, also for a released lease. */
 const RELEASED_DURATION_MS = 1_000;
 
 type Attempt =
   | { readonly kind: 'held'; readonly record: LeaseRecord }
-  /** Somebody else holds it. */
+  /** Another process holds the lease. */
   | { readonly kind: 'taken'; readonly holder: string }
-  /** Nobody holds it, and this process may not. */
+  /** The lease is free, and this process may not acquire it. */
   | { readonly kind: 'barred'; readonly reason: string }
   | { readonly kind: 'failed'; readonly reason: string };
 
-/** Somebody else wrote since the lease was read. */
+/** Another process wrote the lease since it was read. */
 type Conflict = { readonly kind: 'conflict' };
 
 /**
- * Elects one of several processes over a `coordination.k8s.io` Lease. Clocks of different machines
- * are never compared: a lease has expired when this process has seen no renewal for its duration,
- * on this process's own monotonic clock.
+ * Elects one of several processes with a `coordination.k8s.io` Lease. Never compares the clocks of
+ * two machines. A lease has expired when this process saw no renewal for the lease's duration,
+ * measured on its own monotonic clock.
  */
 export class LeaderElection {
   readonly #options: LeaderElectionOptions;
   readonly #timings: LeaseTimings;
   readonly #resource: ApiResource;
-  /** What was seen of the lease last, and when it was seen to change. */
+  /** The lease as last seen, and when this process saw it change. */
   #observed: { readonly seen: string; readonly at: number } | undefined;
   #leading = false;
-  /** When the renewal that succeeded last was sent; undefined while the lease is not held. */
+  /** When the last successful renewal was sent; undefined while the lease is not held. */
   #renewedAt: number | undefined;
   #answeredAt: number | undefined;
 
@@ -79,14 +81,17 @@ export class LeaderElection {
     return this.#leading;
   }
 
-  /** When the API server last answered a request for the lease, monotonic milliseconds; undefined before the first answer. */
+  /**
+   * When the API server last answered a request for the lease, monotonic milliseconds; undefined
+   * before the first answer.
+   */
   get answeredAt(): number | undefined {
     return this.#answeredAt;
   }
 
   /**
-   * Whether this process holds the lease and renewed it less than the renew deadline ago. It reads the monotonic clock
-   * with each call, so that it is right also in a process that was frozen until now.
+   * Whether this process holds the lease and renewed it within the renew deadline. Each call reads
+   * the monotonic clock, so the answer is correct also after the process was frozen.
    */
   isTrusted(): boolean {
     if (!this.#leading || this.#renewedAt === undefined) return false;
@@ -95,8 +100,8 @@ export class LeaderElection {
 
   /**
    * Waits until this process leads, then does the work until the signal is aborted, the work ends
-   * or the lease is lost. The work's signal is aborted in each case, and its end is awaited; what it
-   * throws comes out of here.
+   * or the lease is lost. In each case it aborts the work's signal and awaits the work's end.
+   * Rejects with the work's error.
    */
   async run(
     signal: AbortSignal,
@@ -109,22 +114,22 @@ export class LeaderElection {
 
   async #acquire(signal: AbortSignal): Promise<LeaseRecord | undefined> {
     const { clock, random, logger } = this.#options;
-    let stated = '';
+    let logged = '';
     while (!signal.aborted) {
       const sentAt = clock.monotonic();
-      const attempt = await this.#tryToHold(signal);
+      const attempt = await this.#tryToAcquire(signal);
       if (attempt.kind === 'held') {
         this.#renewedAt = sentAt;
         return attempt.record;
       }
-      // Whoever cannot look has not seen that nobody renewed.
+      // Without an answer this process cannot know that nobody renewed.
       if (attempt.kind === 'failed') this.#observed = undefined;
       const taken = attempt.kind === 'taken';
       const news = taken ? `"${attempt.holder}" leads; waiting` : attempt.reason;
-      if (news !== stated && !signal.aborted) {
+      if (news !== logged && !signal.aborted) {
         logger[taken ? 'info' : 'warn'](`[controller] leader election: ${news}`);
       }
-      stated = news;
+      logged = news;
       await pause(clock, this.#timings.retry * (1 + 0.2 * random()), signal);
     }
     return undefined;
@@ -140,13 +145,13 @@ export class LeaderElection {
     this.#leading = true;
     const link = linkAbort(signal);
     const working = work(link.signal);
-    const keeping = this.#keep(first, link.signal);
-    // Whichever ends first, the work or the lease, ends the other.
-    void keeping.then(link.abort);
+    const renewing = this.#renewUntilLost(first, link.signal);
+    // The end of the work stops the renewals, and a lost lease stops the work.
+    void renewing.then(link.abort);
     await Promise.allSettled([working]);
     link.abort();
     this.#leading = false;
-    const end = await keeping;
+    const end = await renewing;
     this.#renewedAt = undefined;
     link.release();
     if (end.lost !== undefined) {
@@ -158,40 +163,45 @@ export class LeaderElection {
     return { kind: 'released' };
   }
 
-  /** Renews until the signal is aborted, or until it could not for too long. The record is absent while the lease is released. */
-  async #keep(
+  /**
+   * Renews until the signal is aborted or the lease is lost. `record` is undefined while the lease
+   * is released; `lost` says why it was lost.
+   */
+  async #renewUntilLost(
     first: LeaseRecord,
     signal: AbortSignal,
   ): Promise<{ readonly record: LeaseRecord | undefined; readonly lost?: string }> {
     const { clock, logger, obstacle } = this.#options;
     const { retry, renew, renewDeadline } = this.#timings;
     let record: LeaseRecord | undefined = first;
-    let stated = '';
+    let logged = '';
     const sinceRenewal = (): number => clock.monotonic() - (this.#renewedAt ?? -Infinity);
     const left = (): number => renewDeadline - sinceRenewal();
-    // Work that is fenced elsewhere goes on while nobody else leads: there is no deadline for it.
+    // Work with another fence goes on while no other process leads, so it has no deadline.
     const wait = (): number => (obstacle === undefined ? Math.min(retry, left()) : retry);
     while (await pause(clock, wait(), signal)) {
-      record = await this.#giveUpWhileBarred(record);
+      record = await this.#releaseWhileBarred(record);
       const sentAt = clock.monotonic();
-      if (record !== undefined && sinceRenewal() < renew && this.#saysHead(record)) continue;
+      if (record !== undefined && sinceRenewal() < renew && this.#recordsHead(record)) continue;
       const limit = obstacle === undefined ? left() : REQUEST_TIMEOUT_MS;
-      const held = record;
-      const attempt = await this.#within(limit, signal, (inner) => this.#tryToHold(inner, held));
+      const known = record;
+      const attempt = await this.#within(limit, signal, (inner) =>
+        this.#tryToAcquire(inner, known),
+      );
       if (attempt.kind === 'held') {
-        if (stated !== '') logger.info('[controller] leader election: renewed again');
-        stated = '';
+        if (logged !== '') logger.info('[controller] leader election: renewed again');
+        logged = '';
         record = attempt.record;
-        // From before the request: that is the latest the others can have begun to count.
+        // The time before the request: other processes cannot have begun to count later.
         this.#renewedAt = sentAt;
         continue;
       }
       if (signal.aborted) break;
       if (attempt.kind === 'taken') return { record, lost: `"${attempt.holder}" has taken it` };
-      if (attempt.reason !== stated || obstacle === undefined) {
+      if (attempt.reason !== logged || obstacle === undefined) {
         logger.warn(`[controller] leader election: cannot renew: ${attempt.reason}`);
       }
-      stated = attempt.reason;
+      logged = attempt.reason;
       if (obstacle === undefined && left() <= 0) {
         return { record, lost: `not renewed for ${renewDeadline} ms: ${attempt.reason}` };
       }
@@ -199,8 +209,8 @@ export class LeaderElection {
     return { record };
   }
 
-  /** Releases a lease that this process may not hold any more. */
-  async #giveUpWhileBarred(record: LeaseRecord | undefined): Promise<LeaseRecord | undefined> {
+  /** Releases the lease when an obstacle forbids holding it; returns the record that remains. */
+  async #releaseWhileBarred(record: LeaseRecord | undefined): Promise<LeaseRecord | undefined> {
     const reason = record && this.#options.obstacle?.(true);
     if (record === undefined || reason === undefined) return record;
     this.#options.logger.warn(`[controller] leader election: the lease is released: ${reason}`);
@@ -209,8 +219,11 @@ export class LeaderElection {
     return undefined;
   }
 
-  /** A copy of the ledger as it was before tells by the lease that it is old. */
-  #saysHead({ ledgerHead }: LeaseRecord): boolean {
+  /**
+   * True when the lease records the ledger's current head, by which an old copy of the ledger is
+   * recognized.
+   */
+  #recordsHead({ ledgerHead }: LeaseRecord): boolean {
     const { succession } = this.#options;
     return succession === undefined || succession.head() === ledgerHead;
   }
@@ -235,15 +248,18 @@ export class LeaderElection {
     }
   }
 
-  /** One look and, where the lease is free or ours, one write that nobody else can overtake. */
-  async #tryToHold(signal: AbortSignal, held?: LeaseRecord): Promise<Attempt> {
-    if (held !== undefined) {
-      const renewed = await this.#claim(held, signal);
-      // Somebody wrote in between; a look tells who holds it.
+  /**
+   * Acquires or renews: reads the lease and, if it is free or ours, writes it guarded by its
+   * version.
+   */
+  async #tryToAcquire(signal: AbortSignal, known?: LeaseRecord): Promise<Attempt> {
+    if (known !== undefined) {
+      const renewed = await this.#claim(known, signal);
+      // Another process wrote the lease meanwhile; the next read shows its holder.
       if (renewed.kind !== 'conflict') return renewed;
     }
     const { name, obstacle } = this.#options;
-    const barred = held === undefined ? obstacle?.(false) : undefined;
+    const barred = known === undefined ? obstacle?.(false) : undefined;
     const path = resourcePath(this.#resource, name);
     const current = await this.#request(path, { signal, timeoutMs: REQUEST_TIMEOUT_MS });
     if (current.kind === 'status' && current.code === 404) {
@@ -254,19 +270,20 @@ export class LeaderElection {
     const record = parseLease(current.body);
     if (record === undefined) return { kind: 'failed', reason: 'the answer is not a Lease' };
     this.#observe(record);
-    // A leader whose lease is held by another one has lost it, whoever that is.
-    const isFree = this.#isFree(record) || (held === undefined && this.#isFormer(record));
+    // Only a process that is not leading may take over from an earlier one: a leader has lost its
+    // lease to any other holder.
+    const isFree = this.#isFree(record) || (known === undefined && this.#isFormer(record));
     if (!isFree) return { kind: 'taken', holder: record.holder };
     if (barred !== undefined) return { kind: 'barred', reason: barred };
     return unlessConflict(await this.#claim(record, signal));
   }
 
-  #claim(held: LeaseRecord | undefined, signal: AbortSignal): Promise<Attempt | Conflict> {
-    return this.#write(held, this.#options.identity, this.#timings.duration, signal);
+  #claim(known: LeaseRecord | undefined, signal: AbortSignal): Promise<Attempt | Conflict> {
+    return this.#write(known, this.#options.identity, this.#timings.duration, signal);
   }
 
   async #write(
-    held: LeaseRecord | undefined,
+    known: LeaseRecord | undefined,
     holder: string,
     durationMs: number,
     signal?: AbortSignal,
@@ -274,17 +291,20 @@ export class LeaderElection {
     const { namespace, name, clock, succession } = this.#options;
     const ledgerHead = succession?.head();
     const claim = { namespace, name, holder, durationMs, now: clock.now(), ledgerHead };
-    const path = resourcePath(this.#resource, held === undefined ? undefined : name);
+    const path = resourcePath(this.#resource, known === undefined ? undefined : name);
     const outcome = await this.#request(path, {
-      method: held === undefined ? 'POST' : 'PUT',
-      body: leaseObject(claim, held),
+      method: known === undefined ? 'POST' : 'PUT',
+      body: leaseObject(claim, known),
       timeoutMs: REQUEST_TIMEOUT_MS,
       signal,
     });
     if (outcome.kind === 'status' && outcome.code === 409) return { kind: 'conflict' };
     if (outcome.kind !== 'ok') {
-      const isHomeless = held === undefined && outcome.kind === 'status' && outcome.code === 404;
-      const fix = isHomeless ? ': create the namespace, or name another one in POD_NAMESPACE' : '';
+      const isNamespaceMissing =
+        known === undefined && outcome.kind === 'status' && outcome.code === 404;
+      const fix = isNamespaceMissing
+        ? ': create the namespace, or name another one in POD_NAMESPACE'
+        : '';
       return { kind: 'failed', reason: describeFailure(outcome) + fix };
     }
     const record = parseLease(outcome.body);
@@ -311,14 +331,17 @@ export class LeaderElection {
     return unchangedMs >= (record.durationMs || this.#timings.duration);
   }
 
-  /** It was held by an earlier process on this very ledger, which has lost nothing since. */
+  /**
+   * True when the holder was an earlier process on this ledger, and the ledger has lost nothing
+   * since.
+   */
   #isFormer({ holder, ledgerHead }: LeaseRecord): boolean {
     const { succession } = this.#options;
     if (succession === undefined || !holder.startsWith(succession.prefix)) return false;
     return ledgerHead !== undefined && succession.head() >= ledgerHead;
   }
 
-  /** So that a successor need not wait for the expiry. */
+  /** Releases the lease, so that a successor need not wait for its expiry. */
   async #release(record: LeaseRecord): Promise<void> {
     const outcome = await this.#write(record, '', RELEASED_DURATION_MS);
     if (outcome.kind === 'held') return;
@@ -327,7 +350,7 @@ export class LeaderElection {
   }
 }
 
-/** Somebody else was faster: that is as good as taken, and the next look tells by whom. */
+/** Turns a conflict into a failure; the next read shows the holder. */
 function unlessConflict(attempt: Attempt | Conflict): Attempt {
   return attempt.kind === 'conflict'
     ? { kind: 'failed', reason: 'another process was faster' }

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { RequestOutcome } from './connection.ts';
 import { followWatch, readPages } from './list-and-watch.ts';
 
-/** Reads a list from a server that answers like this to the limits that it is asked with. */
+/** Reads a list from a server whose answers depend on the requested limits. */
 async function listFrom(
   answer: (limit: number, from: number) => RequestOutcome,
   pageSize: number | undefined,
@@ -33,7 +33,7 @@ function page(names: readonly object[], next = ''): RequestOutcome {
 
 const TOO_LARGE: RequestOutcome = { kind: 'network', message: 'too large', tooLarge: true };
 
-test('a page of large objects is asked for again with fewer, and none is missing', async () => {
+test('a page of large objects is requested again with fewer, and none is missing', async () => {
   const all = Array.from({ length: 30 }, (_, name) => ({ name }));
   const { outcome, limits, names } = await listFrom((limit, from) => {
     if (limit > 12) return TOO_LARGE;
@@ -45,13 +45,13 @@ test('a page of large objects is asked for again with fewer, and none is missing
   expect(names).toEqual(all.map(({ name }) => name));
 });
 
-test('an object that is too large by itself fails the list, and is not asked for again and again', async () => {
+test('an object that is too large by itself fails the list, and is not requested repeatedly', async () => {
   const { outcome, limits } = await listFrom(() => TOO_LARGE, 100);
   expect(outcome).toEqual({ kind: 'failed', failure: TOO_LARGE });
   expect(limits).toEqual([100, 12, 1]);
 });
 
-test('a page with many more objects than were asked for is no list, and nothing of it is taken', async () => {
+test('a page with many more objects than requested is no list, and none of it is applied', async () => {
   const flood = page(Array.from({ length: 1001 }, () => ({})));
   const { outcome, names } = await listFrom(() => flood, 100);
   expect(outcome).toMatchObject({ kind: 'failed', failure: { kind: 'network' } });
@@ -99,6 +99,6 @@ test('a burst of watch events that has arrived in one piece leaves others their 
   });
   expect(end).toEqual({ kind: 'closed', ended: true });
   expect(taken).toBe(EVENTS);
-  // Every third event ends a turn of 25 ms.
+  // Every third event ends a slice of 25 ms.
   expect(others).toBeGreaterThanOrEqual(6);
 });

@@ -8,7 +8,10 @@ import type { RequestFailure } from './outcome.ts';
 import { identify, metadataOf, type ObjectIdentity } from './resource.ts';
 import type { RawObject } from './source.ts';
 
-/** `expired`: the version that the pages belong to is gone; begin again. `absent`: the resource is not served. */
+/**
+ * `expired`: the server discarded the version of the pages, so list again. `absent`: the API server
+ * does not serve the resource.
+ */
 export type ListOutcome =
   | { readonly kind: 'complete'; readonly resourceVersion: string }
   | { readonly kind: 'expired' }
@@ -16,16 +19,16 @@ export type ListOutcome =
   | { readonly kind: 'failed'; readonly failure: RequestFailure };
 
 const PAGE_SIZE = 500;
-/** A page whose answer is too large is asked for again with so much fewer objects. */
-const SMALLER = 8;
-/** What a server that is not trusted sends beyond this multiple of what it was asked for is no list. */
-const MOST_OF_REQUESTED = 10;
+/** A page whose answer is too large is requested again with so many times fewer objects. */
+const PAGE_DIVISOR = 8;
+/** An untrusted server may send at most so many times the requested number of objects. */
+const MAX_PAGE_EXCESS = 10;
 /** A page of large objects from a busy server takes longer than an ordinary request. */
 const PAGE_TIMEOUT_MS = 30_000;
 
 /**
- * Reads a whole list page by page, holding one page at a time. All pages show the same moment.
- * Items seen before a failure were there, but those not seen prove nothing.
+ * Reads a complete list page by page, with one page in memory. All pages show the same moment.
+ * After a failure, the items seen existed; the absence of an item proves nothing.
  */
 export async function readPages(options: {
   readonly connection: Pick<Connection, 'request'>;
@@ -34,13 +37,13 @@ export async function readPages(options: {
   readonly query: Readonly<Record<string, QueryValue>>;
   readonly signal: AbortSignal;
   readonly onItem: (object: RawObject) => void;
-  /** Objects asked for at a time, of a server that is not trusted to send no more. */
+  /** Objects requested per page. Set it for a server that is not trusted to send no more. */
   readonly pageSize?: number | undefined;
 }): Promise<ListOutcome> {
   let resourceVersion: string | undefined;
   let token: string | undefined;
   let limit = options.pageSize ?? PAGE_SIZE;
-  const turn = new TimeSlice(systemClock);
+  const slice = new TimeSlice(systemClock);
   for (;;) {
     // The version is part of the token, and the server refuses both together.
     const position =
@@ -56,22 +59,19 @@ export async function readPages(options: {
     if (outcome.kind === 'status' && outcome.code === 410) return { kind: 'expired' };
     if (outcome.kind === 'status' && outcome.code === 404) return { kind: 'absent' };
     if (outcome.kind === 'network' && outcome.tooLarge === true && limit > 1) {
-      limit = Math.max(1, Math.floor(limit / SMALLER));
+      limit = Math.max(1, Math.floor(limit / PAGE_DIVISOR));
       continue;
     }
     if (outcome.kind !== 'ok') return { kind: 'failed', failure: outcome };
     const page = parsePage(outcome.body);
     if (page === undefined) return NOT_A_LIST;
-    if (
-      options.pageSize !== undefined &&
-      page.items.length > options.pageSize * MOST_OF_REQUESTED
-    ) {
+    if (options.pageSize !== undefined && page.items.length > options.pageSize * MAX_PAGE_EXCESS) {
       return NOT_A_PAGE;
     }
     for (const item of page.items) {
       if (isRecord(item)) options.onItem({ ...page.typeMeta, ...item });
-      if (!turn.isOver) continue;
-      await turn.next();
+      if (!slice.isOver) continue;
+      await slice.next();
       if (options.signal.aborted) return ABORTED;
     }
     resourceVersion ??= page.resourceVersion;
@@ -84,7 +84,7 @@ const ABORTED: ListOutcome = { kind: 'failed', failure: { kind: 'network', messa
 
 const NOT_A_PAGE: ListOutcome = {
   kind: 'failed',
-  failure: { kind: 'network', message: 'the answer has many more objects than were asked for' },
+  failure: { kind: 'network', message: 'the answer has many more objects than requested' },
 };
 
 const NOT_A_LIST: ListOutcome = {
@@ -93,7 +93,9 @@ const NOT_A_LIST: ListOutcome = {
 };
 
 interface Page {
-  /** Items of a list leave out what the list says for all of them; events carry it. */
+  /**
+   * Items of a list omit `apiVersion` and `kind`, which watch events carry; these are the list's.
+   */
   readonly typeMeta: { readonly apiVersion?: unknown; readonly kind?: string };
   readonly items: readonly unknown[];
   readonly resourceVersion: string;
@@ -121,16 +123,16 @@ function typeMetaOf(list: unknown): Page['typeMeta'] {
   return { apiVersion, kind: kind.slice(0, -'List'.length) };
 }
 
-/** Why a watch is over, and so what comes next. */
+/** How a watch ended, which decides the next step. */
 export type WatchEnd =
   /**
-   * Closed, cut, quiet for too long or aborted: resume from the last version. `ended` when the server
-   * ended it in order, so that nothing of before is missing.
+   * Closed, cut, silent for too long or aborted: resume from the last version. `ended`: the server
+   * ended it normally, so nothing before is missing.
    */
   | { readonly kind: 'closed'; readonly ended: boolean }
   /** The version is too old: list again. */
   | { readonly kind: 'expired' }
-  /** Something in the stream could not be understood: list again. */
+  /** A line could not be parsed, or the server sent an error: list again. */
   | { readonly kind: 'lost'; readonly reason: string }
   | { readonly kind: 'absent' }
   | { readonly kind: 'refused'; readonly failure: RequestFailure };
@@ -142,7 +144,7 @@ export async function followWatch(options: {
   readonly query: Readonly<Record<string, QueryValue>>;
   readonly signal: AbortSignal;
   readonly clock: Clock;
-  /** Bookmarks come about every minute; silence beyond this means that the connection is dead. */
+  /** Silence for this long means a dead connection; bookmarks arrive about every minute. */
   readonly inactivityMs: number;
   readonly onOpen: (signal: AbortSignal) => void;
   readonly onEvent: (event: WatchProgress) => void;
@@ -161,25 +163,25 @@ export async function followWatch(options: {
     options.onOpen(link.signal);
     let lastActivity = clock.monotonic();
     void watchdog(() => lastActivity + options.inactivityMs - clock.monotonic());
-    const turn = new TimeSlice(clock);
+    const slice = new TimeSlice(clock);
     for await (const line of stream.lines) {
       if (link.signal.aborted) break;
       lastActivity = clock.monotonic();
       const end = take(line);
       if (end !== undefined) return end;
-      // Lines that have arrived already come one after the other, with time for nobody else in between.
-      if (turn.isOver) await turn.next();
+      // Lines already received follow without a pause; let other work run in between.
+      if (slice.isOver) await slice.next();
     }
     return { kind: 'closed', ended: !link.signal.aborted };
   } catch {
-    // A cut connection; nothing in it says more than that.
+    // The connection was cut; the error says no more than that.
     return { kind: 'closed', ended: false };
   } finally {
     link.abort();
     link.release();
   }
 
-  /** Ends the stream when nothing has arrived for too long. Ends itself with the stream. */
+  /** Ends the stream when nothing arrived for `inactivityMs`; ends with the stream. */
   async function watchdog(remaining: () => number): Promise<void> {
     for (let left = remaining(); left > 0; left = remaining()) {
       if (!(await pause(clock, left, link.signal))) return;
@@ -204,7 +206,10 @@ export async function followWatch(options: {
   }
 }
 
-/** ADDED and MODIFIED are one: which of them it is to a view depends on what it holds. */
+/**
+ * A change of one object. ADDED and MODIFIED are the same here: the view knows whether it has the
+ * object.
+ */
 export interface ObjectEvent {
   readonly kind: 'object';
   readonly deleted: boolean;
@@ -216,12 +221,12 @@ export interface ObjectEvent {
 export type WatchEvent =
   | ObjectEvent
   | { readonly kind: 'bookmark'; readonly resourceVersion: string }
-  /** The server's last word on this stream. */
+  /** The server's error; the stream ends with it. */
   | { readonly kind: 'error'; readonly code: number }
-  /** Not an event; what it should have been is lost. */
+  /** A line that is no event, so a change may be lost. */
   | { readonly kind: 'garbage' };
 
-/** An event that moves the watch on. */
+/** An event with a new version, from which the watch can resume. */
 export type WatchProgress = Extract<WatchEvent, { kind: 'object' | 'bookmark' }>;
 
 const GARBAGE: WatchEvent = { kind: 'garbage' };

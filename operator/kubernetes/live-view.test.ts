@@ -8,7 +8,7 @@ import { createCapturingLogger } from './testing/capturing-logger.ts';
 const arrival = { at: 0, knownUntil: 0, late: false };
 const object = (name: string) => ({ metadata: { uid: name, name, resourceVersion: '1' } });
 
-/** The view of one watch whose changes may wait, and what its handler has got so far. */
+/** A view whose changes may wait, and the changes that its handler has received. */
 function createScene() {
   const logger = createCapturingLogger();
   const arrivals = new QueuedArrivals(logger);
@@ -38,10 +38,10 @@ test('what arrives while a window is measured changes nothing until then, and co
   view.upsert(object('a'), arrival);
   view.remove(object('a'), arrival);
   expect(got).toStrictEqual([]);
-  // Each look at the clock takes longer than a turn.
+  // Each reading of the clock takes longer than a slice.
   let now = 0;
-  const turn = new TimeSlice({ monotonic: () => (now += 30) });
-  const released = arrivals.releaseInSlices(turn);
+  const slice = new TimeSlice({ monotonic: () => (now += 30) });
+  const released = arrivals.releaseInSlices(slice);
   view.upsert(object('b'), arrival);
   await released;
   view.upsert(object('c'), arrival);

@@ -6,10 +6,10 @@ import type { Arrival, Projected, Projection, RawObject, SourceHandler } from '.
 
 interface LiveViewOptions<T extends Projected> {
   readonly project: Projection<T>;
-  /** False for an object that nothing may be made of: what was known under its name stays. */
+  /** Returns false to ignore the object and keep the previous version. */
   readonly accepts?: ((object: RawObject) => boolean) | undefined;
   readonly handlers: readonly SourceHandler<T>[];
-  /** Where changes wait for the handlers; without it they are called at once. */
+  /** Queues the changes for the handlers; without it the view calls them at once. */
   readonly arrivals?: QueuedArrivals | undefined;
   readonly logger: Logger;
   /** For log lines. */
@@ -24,9 +24,8 @@ type Projecting<T> =
   | { readonly kind: 'failed' };
 
 /**
- * The projected objects of one resource by namespace and name, and the place where handlers learn
- * of every change. An object that is replaced under its name by one with another uid is a deletion
- * and a creation.
+ * The projected objects of one resource by namespace and name. Reports each change to the handlers.
+ * An object with a known name and another uid is reported as a deletion and a creation.
  */
 export class LiveView<T extends Projected> {
   readonly #options: Omit<LiveViewOptions<T>, 'initial'>;
@@ -52,12 +51,12 @@ export class LiveView<T extends Projected> {
     return this.#namespaces.get(namespace)?.get(name);
   }
 
-  /** Takes in a version. `changed` is false when the projection is as before. */
+  /** Applies a version. `changed` is false when the projection equals the previous one. */
   upsert(
     object: RawObject,
     arrival: Arrival,
   ): {
-    /** What the view holds under the name afterwards; undefined when the object is not of interest. */
+    /** The view's object under this name afterwards; undefined when the projection ignores it. */
     readonly previous: T | undefined;
     readonly changed: boolean;
   } {
@@ -65,13 +64,13 @@ export class LiveView<T extends Projected> {
     if (identity === undefined) return { previous: undefined, changed: false };
     const before = this.find(identity.namespace, identity.name);
     const projecting = this.#project(object);
-    // The version before stays: a defect of ours is not a deletion.
+    // Keep the previous version: our own error is not a deletion.
     if (projecting.kind === 'failed') return { previous: before, changed: false };
     const sameObject = before?.uid === identity.uid;
     if (sameObject && projecting.kind === 'projected') {
       if (sameValue(projecting.value, before)) return { previous: before, changed: false };
     }
-    // Its own DELETED event was missed, so nobody knows when it went.
+    // The DELETED event of the earlier object was missed, so its time is unknown.
     if (before !== undefined && !sameObject) {
       const { at, knownUntil } = arrival;
       this.drop(before, { at, knownUntil, late: true });
@@ -86,7 +85,7 @@ export class LiveView<T extends Projected> {
     return { previous: next, changed: true };
   }
 
-  /** Takes in a DELETED event, with the final version. */
+  /** Applies a DELETED event, which carries the final version. */
   remove(object: RawObject, arrival: Arrival): void {
     const identity = identify(object);
     if (identity === undefined) return;
@@ -98,10 +97,10 @@ export class LiveView<T extends Projected> {
     this.#report((handler) => handler.deleted(last, arrival));
   }
 
-  /** Takes out an object that a list no longer has; its last known version is the final one. */
-  drop(held: T, arrival: Arrival): void {
-    this.#takeOut(held);
-    this.#report((handler) => handler.deleted(held, arrival));
+  /** Removes an object that a list lacks; its last known version is the final one. */
+  drop(known: T, arrival: Arrival): void {
+    this.#takeOut(known);
+    this.#report((handler) => handler.deleted(known, arrival));
   }
 
   #put(value: T): void {
@@ -132,7 +131,7 @@ export class LiveView<T extends Projected> {
     }
   }
 
-  /** A handler's mistake must cost neither the watch nor the other handlers. */
+  /** Calls every handler; an exception affects neither the watch nor the other handlers. */
   #report(call: (handler: SourceHandler<T>) => void): void {
     const { handlers, arrivals } = this.#options;
     for (const handler of handlers) {
@@ -152,12 +151,12 @@ export class LiveView<T extends Projected> {
   }
 }
 
-/** What watches bring while nothing may change what is known of their objects: it waits, in order. */
+/** Queues the changes that watches bring, in order, while the known objects must not change. */
 export class QueuedArrivals {
   readonly #logger: Pick<Logger, 'error'>;
   #waiting: (() => void)[] | undefined;
 
-  /** An exception of what has waited is logged, as one of a handler is. */
+  /** Logs the exception of a queued change, as for a handler. */
   constructor(logger: Pick<Logger, 'error'>) {
     this.#logger = logger;
   }
@@ -166,28 +165,28 @@ export class QueuedArrivals {
     return this.#waiting !== undefined;
   }
 
-  /** From now on everything waits. */
+  /** Starts to queue changes. */
   begin(): void {
     this.#waiting ??= [];
   }
 
-  /** Calls it at once, or in its turn when the others are released. */
+  /** Applies the change at once, or queues it. */
   take(arrival: () => void): void {
     if (this.#waiting === undefined) arrival();
     else this.#waiting.push(arrival);
   }
 
-  /** Calls everything that waits. */
+  /** Applies all queued changes. */
   release(): void {
     const waiting = this.#waiting ?? [];
     this.#waiting = undefined;
     for (const arrival of waiting) this.#call(arrival);
   }
 
-  /** The same with time for others in between; what arrives meanwhile comes last. */
-  async releaseInSlices(turn: TimeSlice): Promise<void> {
+  /** Like {@link release}, but lets other work run in between; later arrivals are applied last. */
+  async releaseInSlices(slice: TimeSlice): Promise<void> {
     for (const arrival of this.#waiting ?? []) {
-      if (turn.isOver) await turn.next();
+      if (slice.isOver) await slice.next();
       this.#call(arrival);
     }
     this.#waiting = undefined;

@@ -2,10 +2,10 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { resourceName } from './resource.ts';
 import type { ApiResource } from './source.ts';
 
-/** What one reflector counts. */
+/** Records the metrics of one reflector. */
 export interface ReflectorRecorder {
   readonly size: (objects: number) => void;
-  /** The API server was heard of; wall clock, milliseconds. */
+  /** A list, event or bookmark arrived; wall clock, milliseconds. */
   readonly received: (at: number) => void;
   readonly relist: () => void;
   readonly corrections: (count: number) => void;
@@ -14,10 +14,10 @@ export interface ReflectorRecorder {
   readonly handlerFailure: () => void;
 }
 
-/** Gives the series of one reflector. */
+/** Returns the recorder of one reflector. */
 export type ReflectorMetrics = (resource: ApiResource) => ReflectorRecorder;
 
-/** The series of all reflectors on one registry; create it once. */
+/** Registers the metrics of all reflectors; call it once for each registry. */
 export function createReflectorMetrics(registry: Registry): ReflectorMetrics {
   const labelNames = ['resource', 'namespace'] as const;
   const registers = [registry];
@@ -26,10 +26,10 @@ export function createReflectorMetrics(registry: Registry): ReflectorMetrics {
   const gauge = (name: string, help: string) =>
     new Gauge({ name: `meterfeed_${name}`, help, labelNames, registers });
 
-  const size = gauge('cache_objects', 'Objects held in memory');
-  const heard = gauge(
+  const size = gauge('cache_objects', 'Objects in memory');
+  const lastContact = gauge(
     'cache_last_contact_timestamp_seconds',
-    'When the API server was last heard of, by list, event or bookmark',
+    'When the last list, event or bookmark of the API server arrived',
   );
   const relists = counter('cache_relists_total', 'Lists read because a watch could not resume');
   const corrections = counter(
@@ -37,15 +37,18 @@ export function createReflectorMetrics(registry: Registry): ReflectorMetrics {
     'Differences that the periodic comparison found, each one a lost event',
   );
   const failures = counter('watch_failures_total', 'Lists and watches that failed or were cut');
-  const garbage = counter('watch_garbage_total', 'Watch lines and list items that are no objects');
-  const handlers = counter('watch_handler_failures_total', 'Exceptions of handlers, contained');
+  const garbage = counter('watch_garbage_total', 'Watch lines and list items that are not objects');
+  const handlers = counter(
+    'watch_handler_failures_total',
+    'Exceptions thrown by handlers; the watch goes on',
+  );
 
   return (resource) => {
     const labels = { resource: resourceName(resource), namespace: resource.namespace ?? '' };
     corrections.inc(labels, 0);
     return {
       size: (objects) => size.set(labels, objects),
-      received: (at) => heard.set(labels, at / 1000),
+      received: (at) => lastContact.set(labels, at / 1000),
       relist: () => relists.inc(labels),
       corrections: (count) => corrections.inc(labels, count),
       failure: () => failures.inc(labels),
@@ -68,7 +71,7 @@ export const silentRecorder: ReflectorRecorder = {
   handlerFailure: nothing,
 };
 
-/** What one queue counts. Durations are seconds. */
+/** Records the metrics of one queue. Durations are seconds. */
 export interface WorkQueueRecorder {
   readonly depth: (keys: number) => void;
   readonly added: () => void;
@@ -77,7 +80,9 @@ export interface WorkQueueRecorder {
   readonly worked: (seconds: number) => void;
 }
 
-/** Gives the series of one queue. `running` returns how long each key under way has been running, seconds. */
+/**
+ * Returns the recorder of one queue. `running` returns the seconds that each current key has run.
+ */
 export type WorkQueueMetrics = (
   name: string,
   running: () => readonly number[],
@@ -86,8 +91,8 @@ export type WorkQueueMetrics = (
 const BUCKETS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300];
 
 /**
- * The series of all queues on one registry; create it once. The names are those of client-go's queues, so that
- * dashboards for controllers work as they are.
+ * Registers the metrics of all queues; call it once for each registry. Names are those of
+ * client-go, so that dashboards for controllers work unchanged.
  */
 export function createWorkQueueMetrics(registry: Registry): WorkQueueMetrics {
   const queues = new Map<string, () => readonly number[]>();
@@ -102,19 +107,19 @@ export function createWorkQueueMetrics(registry: Registry): WorkQueueMetrics {
   const waited = new Histogram({
     ...common,
     name: 'workqueue_queue_duration_seconds',
-    help: 'How long a key waited before it was taken up',
+    help: 'How long a key waited before its processing began',
     buckets: BUCKETS,
   });
   const worked = new Histogram({
     ...common,
     name: 'workqueue_work_duration_seconds',
-    help: 'How long the work on a key took',
+    help: 'How long processing a key took',
     buckets: BUCKETS,
   });
   const unfinished = new Gauge({
     ...common,
     name: 'workqueue_unfinished_work_seconds',
-    help: 'Seconds of work under way that work_duration has not seen yet',
+    help: 'Seconds of work in progress that work_duration does not include yet',
     collect: () => {
       for (const [name, running] of queues) {
         unfinished.set(
@@ -127,7 +132,7 @@ export function createWorkQueueMetrics(registry: Registry): WorkQueueMetrics {
   const longest = new Gauge({
     ...common,
     name: 'workqueue_longest_running_processor_seconds',
-    help: 'How long the slowest key under way has been running',
+    help: 'How long the longest-running key has been running',
     collect: () => {
       for (const [name, running] of queues) longest.set({ name }, Math.max(0, ...running()));
     },

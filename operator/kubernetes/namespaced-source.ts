@@ -5,20 +5,21 @@ import { Reflector } from './reflector.ts';
 import type { Projected, Source, SourceHealth, SourceState } from './source.ts';
 
 /**
- * One source over everything, or over the given namespaces with one watch each, so that rights in
- * those namespaces suffice. Its resourceVersion is then a JSON object with a version and a freshness of
- * each namespace that was listed, which only this file reads again.
+ * Returns one source for all namespaces, or for the given ones with one watch each, so that
+ * permissions in those namespaces suffice. In the second case its resourceVersion is a JSON object
+ * with the version and freshness of each listed namespace; only this file reads it.
  */
 export function createSource<T extends Projected>(
   options: ReflectorOptions<T> & {
-    /** Those to watch; empty means all, or a cluster-scoped resource. */
+    /** Namespaces to watch; empty for all of them, and for a cluster-scoped resource. */
     readonly namespaces: readonly string[];
   },
 ): Source<T> {
   const { namespaces, ...shared } = options;
   const { resume } = shared;
   if (namespaces.length === 0) {
-    // Versions of single namespaces say nothing of all: a list finds the differences.
+    // A watch of all namespaces cannot resume from versions of single ones; a list finds the
+    // differences.
     const isOfNamespaces = resume?.resourceVersion?.startsWith('{') ?? false;
     return new Reflector({
       ...shared,
@@ -42,7 +43,7 @@ export function createSource<T extends Projected>(
   return new MergedSource(shared.resource, sources);
 }
 
-/** Sources of single namespaces as one. */
+/** Merges the sources of single namespaces. */
 class MergedSource<T extends Projected> implements Source<T> {
   readonly resource: Source<T>['resource'];
   readonly members: readonly Source<T>[];
@@ -90,7 +91,7 @@ const SEVERITY: Readonly<Record<SourceState, number>> = {
   failing: 3,
 };
 
-/** The state of the worst of them, with the oldest freshness and the newest return of all. */
+/** The worst state among the sources, with the oldest `freshAt` and the newest `returnedAt`. */
 function worst(healths: readonly SourceHealth[]): SourceHealth {
   const first = healths.reduce((a, b) => (SEVERITY[b.state] > SEVERITY[a.state] ? b : a));
   const freshAt = least(healths.map((health) => health.freshAt));
@@ -102,13 +103,13 @@ function worst(healths: readonly SourceHealth[]): SourceHealth {
   };
 }
 
-/** Where the watch of one namespace goes on. */
+/** Resume point of one namespace's watch. */
 interface NamespacePoint {
   readonly resourceVersion: string | undefined;
   readonly knownAt: number;
 }
 
-/** Until when the objects of a namespace were known at a point that this file wrote. */
+/** Until when a namespace's objects were known at a resume point; 0 when it was never listed. */
 export function knownAtIn(
   point: { readonly resourceVersion?: string; readonly knownAt: number } | undefined,
   namespace: string,
@@ -122,7 +123,7 @@ function pointIn(
   namespace: string,
   knownAt: number,
 ): NamespacePoint {
-  // One that was never listed is not known of at all.
+  // Nothing is known about a namespace that was never listed.
   if (points !== undefined && !points.has(namespace))
     return { resourceVersion: undefined, knownAt: 0 };
   const point = points?.get(namespace);
@@ -139,7 +140,7 @@ function formatVersions<T extends Projected>(sources: readonly Source<T>[]): str
   return listed.length === 0 ? undefined : JSON.stringify(Object.fromEntries(listed));
 }
 
-/** Undefined when it was written for no namespaces: then lists find the differences. */
+/** Undefined when the text holds no namespaces; lists then find the differences. */
 function parsePoints(
   text: string | undefined,
 ): ReadonlyMap<string, Partial<NamespacePoint>> | undefined {
@@ -157,7 +158,7 @@ function parsePoints(
   }
 }
 
-/** A version alone is what older releases wrote. */
+/** Reads `[resourceVersion, knownAt]`, or the version alone, as older releases wrote it. */
 function parsePoint(point: unknown): Partial<NamespacePoint> {
   if (typeof point === 'string') return { resourceVersion: point };
   const [resourceVersion, knownAt] = Array.isArray(point) ? (point as unknown[]) : [];

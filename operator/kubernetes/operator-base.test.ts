@@ -20,11 +20,11 @@ import { createRecordingHandler } from './testing/recording-handler.ts';
 import { type ScriptedApiServer, startScriptedApiServer } from './testing/scripted-api-server.ts';
 import { WIDGET_CRD, WIDGETS, widget } from './testing/widget.ts';
 
-// One test for each row of what is known to go wrong in the base class under client-node 2.
+// One test for each known defect of the base class with client-node 2.
 
 const PODS = { group: '', version: 'v1', plural: 'pods' } as const;
 
-/** What a source told: `ADDED x`, `MODIFIED x`, `DELETED x`, in order. */
+/** The changes that a source reported: `ADDED x`, `MODIFIED x`, `DELETED x`, in order. */
 interface Watched {
   readonly events: readonly string[];
   readonly until: (holds: () => boolean) => Promise<void>;
@@ -260,7 +260,7 @@ describe('finalizers on a real API server', () => {
     return metadataOf(await get(name))['finalizers'];
   }
 
-  /** The object as a controller keeps it. */
+  /** The object as a controller stores it. */
   async function seen(name: string): Promise<FinalizedObject> {
     const identity = identify(await get(name));
     if (identity === undefined) throw new Error(`no such widget: "${name}"`);

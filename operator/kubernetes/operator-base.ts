@@ -11,8 +11,8 @@ import type { ApiResource, Projected, Projection, Source, SourceHandler } from '
 import type { WorkOutcome } from './work-queue.ts';
 
 /**
- * What controllers need of an operator. Everything above this folder knows only these members, so
- * that the base class behind them can be exchanged.
+ * The members of the operator that controllers use. Code above this folder knows only these, so the
+ * base class can be replaced.
  */
 export type OperatorHost = Pick<OperatorBase, 'watch' | 'finalizers' | 'add' | 'start' | 'close'>;
 
@@ -23,12 +23,12 @@ export interface OperatorComponent {
 }
 
 /**
- * Adds and removes finalizers, each write guarded by the resourceVersion so that no other
- * controller's finalizer is lost. The watch brings the changed object back, and work goes on then.
+ * Adds and removes finalizers. Each write is guarded by the resourceVersion, so no other
+ * controller's finalizer is lost. Work continues when the watch brings the changed object.
  */
 export interface Finalizers {
   add(resource: ApiResource, object: FinalizedObject, finalizer: string): Promise<WorkOutcome>;
-  /** The object is being deleted, and what the finalizer stood for is done. */
+  /** Call it when the object is being deleted and the finalizer's cleanup is done. */
   remove(resource: ApiResource, object: FinalizedObject, finalizer: string): Promise<WorkOutcome>;
 }
 
@@ -51,10 +51,10 @@ export function createOperatorHost(options: OperatorHostOptions): OperatorHost {
   return new OperatorBase(options);
 }
 
-/** After a conflict, unless the watch brings the newer version first. */
+/** Retry delay after a conflict; the watch may bring the newer version earlier. */
 const CONFLICT_RETRY_MS = 1_000;
 
-/** The API server did not take a write. */
+/** The API server refused a write. */
 class WriteRefused extends Error {
   readonly failure: RequestFailure;
 
@@ -69,15 +69,15 @@ class WriteRefused extends Error {
 const Operator = 'default' in dotI ? dotI.default : dotI;
 
 /**
- * `@dot-i/k8s-operator`'s base class, of which the lifecycle and the finalizer logic are used
- * (docs/explanation/adr/0004-watch-layer-of-our-own.md). The class is not exported, so that nobody calls the base's
- * own watches and status writes, which exit the process, miss deletions or swallow failures.
+ * Extends the base class of `@dot-i/k8s-operator` for its lifecycle and finalizer logic
+ * (docs/explanation/adr/0004-watch-layer-of-our-own.md). The class is not exported: the base's
+ * watches and status writes exit the process, miss deletions or swallow failures.
  */
 class OperatorBase extends Operator {
   readonly finalizers: Finalizers;
   readonly #options: OperatorHostOptions;
   readonly #stopping = new AbortController();
-  readonly #parts: OperatorComponent[] = [];
+  readonly #components: OperatorComponent[] = [];
   readonly #running: Promise<void>[] = [];
 
   constructor(options: OperatorHostOptions) {
@@ -94,7 +94,7 @@ class OperatorBase extends Operator {
     };
   }
 
-  /** A live view of a resource. The caller runs it. */
+  /** Returns a live view of a resource. The caller runs it. */
   watch<T extends Projected>(
     resource: ApiResource,
     project: Projection<T>,
@@ -113,16 +113,18 @@ class OperatorBase extends Operator {
     });
   }
 
-  /** Something to run from {@link start} to {@link close}. */
-  add(part: OperatorComponent): void {
-    this.#parts.push(part);
+  /** Adds a component that runs from {@link start} to {@link close}. */
+  add(component: OperatorComponent): void {
+    this.#components.push(component);
   }
 
   override stop(): void {
     this.#stopping.abort();
   }
 
-  /** Stops all parts and resolves when they have ended. Rejects with the failure of a part that failed. */
+  /**
+   * Stops all components and resolves when they have ended. Rejects with the error of a failed one.
+   */
   async close(): Promise<void> {
     this.stop();
     await Promise.all(this.#running);
@@ -131,11 +133,13 @@ class OperatorBase extends Operator {
   /** Called by {@link start}. */
   protected override async init(): Promise<void> {
     const { signal } = this.#stopping;
-    for (const part of this.#parts) this.#run(part);
-    await Promise.all(this.#parts.map(async (part) => part.ready?.(signal)));
+    for (const component of this.#components) this.#run(component);
+    await Promise.all(this.#components.map(async (component) => component.ready?.(signal)));
   }
 
-  /** Throws {@link WriteRefused}; with a conflict when the object has changed since `meta` was read. */
+  /**
+   * Throws {@link WriteRefused}: with a conflict when the object has changed since `meta` was read.
+   */
   protected override async setResourceFinalizers(
     meta: ResourceMeta,
     finalizers: string[],
@@ -148,14 +152,14 @@ class OperatorBase extends Operator {
     if (outcome.kind !== 'ok') throw new WriteRefused(`finalizers of "${meta.name}"`, outcome);
   }
 
-  /** Lets the base decide what is to be done, with an event such as it would have from its own watch. */
+  /** Runs the base's finalizer logic with an event like one of its own watch. */
   async #finalize(
     resource: ApiResource,
     { name, resourceVersion, finalizers }: FinalizedObject,
     finalizer: string,
     deletion: { readonly deletionTimestamp?: Date },
   ): Promise<WorkOutcome> {
-    // The base hands `meta` through to setResourceFinalizers: its id is the path that is written to.
+    // The base passes `meta` to setResourceFinalizers: its id is the path of the write.
     const id = resourcePath(resource, name);
     const meta: ResourceMeta = { id, name, resourceVersion, apiVersion: '', kind: '' };
     const metadata = { name, resourceVersion, finalizers: [...finalizers], ...deletion };
@@ -174,18 +178,18 @@ class OperatorBase extends Operator {
     }
   }
 
-  /** A part that fails stops the others; {@link close} tells why. */
-  #run(part: OperatorComponent): void {
-    const running = part.run(this.#stopping.signal);
+  /** Runs a component. If it fails, the others stop and {@link close} rejects with its error. */
+  #run(component: OperatorComponent): void {
+    const running = component.run(this.#stopping.signal);
     this.#running.push(running);
     running.catch((error: unknown) => {
-      this.#options.logger.error('[controller] a part of the operator failed', { error });
+      this.#options.logger.error('[controller] a component of the operator failed', { error });
       this.stop();
     });
   }
 }
 
-/** The base logs plain text only. */
+/** Adapts the logger for the base, which logs plain text only. */
 function plainLogger(logger: Logger) {
   return {
     debug: (message: string) => logger.debug(`[controller] ${message}`),

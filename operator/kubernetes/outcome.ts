@@ -1,6 +1,6 @@
 import { isRecord } from '../model/is-record.ts';
 
-/** The API server answered, with something else than success. */
+/** The API server answered with a status other than success. */
 export interface StatusFailure {
   readonly kind: 'status';
   /** HTTP status code. */
@@ -17,14 +17,14 @@ export interface StatusFailure {
 export interface NetworkFailure {
   readonly kind: 'network';
   readonly message: string;
-  /** The answer had more bytes than the connection takes; one with fewer objects may not. */
+  /** The answer exceeded the connection's limit; one with fewer objects may fit. */
   readonly tooLarge?: true;
 }
 
 export type RequestFailure = StatusFailure | NetworkFailure;
 
 const MAX_MESSAGE_LENGTH = 500;
-/** undici's, for a body beyond `maxResponseSize`. */
+/** undici's error code for a body above `maxResponseSize`. */
 const TOO_LARGE = 'UND_ERR_RES_EXCEEDED_MAX_SIZE';
 
 /** `HTTP 403 Forbidden: pods is forbidden …`, or the network's message. */
@@ -35,8 +35,9 @@ export function describeFailure(failure: RequestFailure): string {
 }
 
 /**
- * Reads an error answer to a request for `path`; `retryAfter` is the header. Only a Kubernetes `Status` is quoted: any other body could be
- * anyone's text. A 404 without a `Status` means that the API server does not serve the path's group or resource.
+ * Parses an error answer to a request for `path`; `retryAfter` is the header. Quotes only a
+ * Kubernetes `Status`: any other body could contain anything. A 404 without a `Status` means that
+ * the API server does not serve the path's group or resource.
  */
 export function statusFailure(
   code: number,
@@ -56,7 +57,7 @@ export function statusFailure(
   };
 }
 
-/** What to install where the API server does not serve a group. */
+/** How to fix it when the API server does not serve a group. */
 const INSTALL: Readonly<Record<string, string>> = {
   'metrics.k8s.io': 'install metrics-server',
   'meterfeed.io': 'apply the CustomResourceDefinitions of meterfeed',
@@ -65,11 +66,14 @@ const INSTALL: Readonly<Record<string, string>> = {
 function notServed(path: string): string {
   const [, group = ''] = /^\/apis\/([^/?]+)/.exec(path) ?? [];
   const what = group === '' ? path.split('?', 1)[0] : group;
-  const cure = INSTALL[group] ?? 'install what serves it';
-  return `the API server does not serve ${what}; ${cure}`;
+  const fix = INSTALL[group] ?? 'install what serves it';
+  return `the API server does not serve ${what}; ${fix}`;
 }
 
-/** Messages of errors with a code come from Node or undici and hold addresses, never headers or bodies. */
+/**
+ * Describes a network error in one line. Messages of errors with a code come from Node or undici:
+ * they contain addresses, never headers or bodies.
+ */
 export function networkFailure(error: unknown): NetworkFailure {
   const cause = rootCause(error);
   if (!(cause instanceof Error)) return { kind: 'network', message: 'unknown failure' };
@@ -92,7 +96,9 @@ function rootCause(error: unknown): unknown {
   return current;
 }
 
-/** The API server sends seconds; the HTTP-date form is not used by Kubernetes. */
+/**
+ * Milliseconds of a `Retry-After` header in seconds; Kubernetes does not use the HTTP-date form.
+ */
 function parseRetryAfter(header: string | undefined): number | undefined {
   if (header === undefined || !/^\d{1,6}$/.test(header.trim())) return undefined;
   return Number(header) * 1000;

@@ -10,43 +10,43 @@ import {
 } from '@kubernetes/client-node';
 import { Agent, type buildConnector, type Dispatcher, ProxyAgent } from 'undici';
 
-/** Generated calls pass no deadline of their own, so the pool has one. */
+/** Generated client calls have no timeout of their own, so the pool has one. */
 const RESPONSE_TIMEOUT_MS = 15_000;
 const KEEP_ALIVE_MS = 30_000;
 const REQUEST_CONNECTIONS = 64;
-/** A page of 500 pods is about 2 MB; anything near this is not an answer to one of our requests. */
+/** A page of 500 pods is about 2 MB; no answer to our requests comes near this. */
 const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 
-/** Bounds on what one API server may take up, and where its name may lead. */
+/** Limits for an API server that is not trusted. */
 export interface ConnectionLimits {
-  /** Names are looked up with it. */
+  /** Resolves host names, and may refuse addresses. */
   readonly lookup: LookupFunction;
-  /** Milliseconds until a connection stands, TLS included. */
+  /** Milliseconds to establish a connection, TLS included. */
   readonly connectTimeoutMs: number;
-  /** Sockets of requests that end by themselves. */
+  /** Sockets for ordinary requests. */
   readonly requestConnections: number;
-  /** Sockets of watches. */
+  /** Sockets for watches. */
   readonly streamConnections: number;
-  /** Of one answer that ends by itself. */
+  /** Maximum size of one ordinary answer. */
   readonly responseBytes: number;
-  /** Of one that is parsed in one go, so that everybody else waits for it. */
+  /** Maximum size of one answer that is parsed at once, which blocks all other work. */
   readonly parsedBytes: number;
-  /** Of one event of a watch, characters. */
+  /** Maximum characters of one watch event. */
   readonly lineLength: number;
 }
 
 /** Connections to one API server under one set of certificates. */
 interface ConnectionPools {
-  /** Bounded; every request that ends by itself. */
+  /** Limited pool for ordinary requests. */
   readonly requests: Dispatcher;
-  /** Unbounded, because each watch occupies its connection and a full pool would never drain. */
+  /** Unlimited pool for watches: each occupies a connection, so a limited pool would fill up. */
   readonly streams: Dispatcher;
 }
 
 /**
- * The client library opens a new connection for every call. This configuration makes typed calls,
- * raw calls and watches share pools, built again only when the CA or client certificate changes.
- * HTTP/1.1 only: Node's HTTP/2 has shown a memory leak under long watches.
+ * A kubeconfig whose typed calls, raw calls and watches share connection pools; the client library
+ * opens a new connection for every call. The pools are rebuilt only when the CA or client
+ * certificate changes. HTTP/1.1 only: Node's HTTP/2 has shown a memory leak under long watches.
  */
 export class PooledKubeConfig extends KubeConfig {
   #wanted: DispatcherOptions = { type: 'none' };
@@ -68,7 +68,10 @@ export class PooledKubeConfig extends KubeConfig {
     });
   }
 
-  /** Called by the library for every request; says "none" to it so that it builds nothing itself. */
+  /**
+   * The library calls it for every request. Returns "none", so that the library builds no
+   * dispatcher.
+   */
   override createDispatcherOptions(
     cluster: Cluster | null,
     agentOptions: AgentOptions,
@@ -87,7 +90,7 @@ export class PooledKubeConfig extends KubeConfig {
     return this.#current();
   }
 
-  /** Cuts every connection, streams included, and resolves when the sockets are gone. */
+  /** Closes every connection, streams included, and resolves when the sockets are closed. */
   async close(): Promise<void> {
     this.#closed = true;
     const pools = this.#pools;
@@ -100,7 +103,7 @@ export class PooledKubeConfig extends KubeConfig {
     if (this.#closed) throw new Error('connection: closed');
     const fingerprint = fingerprintOf(this.#wanted);
     if (this.#pools !== undefined && fingerprint === this.#fingerprint) return this.#pools;
-    // Requests under way on the old certificates may finish.
+    // Running requests on the old certificates may finish.
     if (this.#pools !== undefined) this.#retire(this.#pools, (pool) => pool.close());
     this.#fingerprint = fingerprint;
     this.#pools = createPools(this.#wanted, this.#limits);
@@ -165,7 +168,7 @@ function createPool(
   }
 }
 
-/** The library's TLS options, for undici's stricter type: what is undefined is left out. */
+/** The library's TLS options without undefined values, as undici's stricter type requires. */
 function definedOnly(options: ConnectionOptions): buildConnector.BuildOptions {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }

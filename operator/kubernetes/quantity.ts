@@ -32,14 +32,14 @@ const BINARY_SUFFIXES: Readonly<Record<string, number>> = {
 
 const GRAMMAR = /^([+-]?)(?:(\d+)(?:\.(\d*))?|\.(\d+))(?:[eE]([+-]?\d+)|([A-Za-z]{0,2}))$/;
 const MAX_LENGTH = 64;
-/** Far beyond any quantity; keeps `1e999999999` from costing memory. */
+/** Above any real exponent; a larger one such as `1e999999999` would exhaust memory. */
 const MAX_EXPONENT = 64;
-/** Kubernetes caps quantities with a binary suffix here, and no others. */
+/** Maximum of a quantity with a binary suffix in Kubernetes; other quantities have none. */
 const MAX_BINARY = (2n ** 63n - 1n) * NANO;
 
 /**
- * Reads a Kubernetes quantity exactly. A part below one nano-unit is rounded away from zero, as
- * Kubernetes itself does; nothing else is rounded. JSON numbers are accepted like text.
+ * Parses a Kubernetes quantity exactly. Rounds a fraction of a nano-unit away from zero, as
+ * Kubernetes does, and nothing else. Accepts JSON numbers like text.
  */
 export function parseQuantity(input: unknown): QuantityOutcome {
   if (typeof input !== 'string' && typeof input !== 'number') {
@@ -77,7 +77,7 @@ function fromSuffix(digits: bigint, places: number, suffix: string): bigint | un
 
 function fromExponent(digits: bigint, places: number, exponent: number): bigint | undefined {
   if (exponent > MAX_EXPONENT) return undefined;
-  // Below this every quantity of MAX_LENGTH digits is less than a nano-unit already.
+  // Any quantity of MAX_LENGTH digits with a smaller exponent is below one nano-unit.
   const bounded = Math.max(exponent, -2 * MAX_LENGTH);
   return toNano(digits, bounded - places);
 }
@@ -90,7 +90,7 @@ function toNano(digits: bigint, power: number): bigint {
   return (digits + divisor - 1n) / divisor;
 }
 
-/** What stands where text should: an object as such, since it may be as large as somebody likes. */
+/** Shows the wrong value; an object only as a symbol, since it can be of any size. */
 function kindOf(input: unknown): string {
   if (Array.isArray(input)) return '[…]';
   return typeof input === 'object' && input !== null ? '{…}' : inspect(input);

@@ -3,8 +3,8 @@ import { parseQuantity } from './quantity.ts';
 import type { RawObject } from './source.ts';
 
 /**
- * Reading objects whose shape nobody has promised. Each reader gives undefined, or an empty value,
- * for whatever is missing or of another type, so that a projection never throws.
+ * Readers for objects of unknown shape. Each returns undefined, or an empty value, for a field that
+ * is missing or of another type, so that a projection never throws.
  */
 
 const NO_RECORD: RawObject = Object.freeze({});
@@ -16,7 +16,7 @@ export function recordAt(parent: RawObject, key: string): RawObject {
   return isRecord(value) ? value : NO_RECORD;
 }
 
-/** The objects of the list at a key; entries that are no objects are left out. */
+/** The objects of the list at a key; other entries are left out. */
 export function listAt(parent: RawObject, key: string): readonly RawObject[] {
   const value = parent[key];
   return Array.isArray(value) ? value.filter(isRecord) : NO_LIST;

@@ -5,32 +5,32 @@ import type { QueuedArrivals } from './live-view.ts';
 import type { ReflectorMetrics } from './metrics.ts';
 import type { ApiResource, Projected, Projection, RawObject, SourceHandler } from './source.ts';
 
-/** What a stopped process knew: a restart watches on from there. */
+/** State that a stopped process saved; the next process resumes the watch from it. */
 export interface ResumePoint<T> {
-  /** Undefined when only the objects are known: they are compared with a fresh list. */
+  /** Undefined when only the objects are known: a fresh list is compared with them. */
   readonly resourceVersion?: string | undefined;
   readonly objects: Iterable<T>;
-  /** Wall clock at which the objects were last known to hold; 0 when unknown. */
+  /** Wall clock at which the objects were last known to be current; 0 when unknown. */
   readonly knownAt?: number;
 }
 
-/** Milliseconds. */
+/** Timing of a reflector, milliseconds. */
 export interface ReflectorTimings {
-  /** The server is asked to end each watch after a random time in this range. */
+  /** The server ends each watch after a random time in this range. */
   readonly watchMin: number;
   readonly watchMax: number;
   readonly inactivity: number;
   readonly backoffBase: number;
   readonly backoffCap: number;
-  /** Between comparisons of the view with an exact list, give or take a fifth. */
+  /** Between comparisons of the view with an exact list, ± 20 %. */
   readonly comparison: number;
-  /** Between looks at whether an absent resource has appeared. */
+  /** Between checks whether an absent resource has appeared. */
   readonly absentProbe: number;
-  /** How long a resumed watch may deliver its backlog before the view counts as whole. */
+  /** How long a resumed watch may deliver its backlog before the view counts as complete. */
   readonly resumeSettling: number;
 }
 
-/** What anybody needs who watches an API server. */
+/** Dependencies of code that watches an API server. */
 export interface WatchMeans {
   readonly connection: Pick<Connection, 'request' | 'stream'>;
   readonly clock: Clock;
@@ -42,19 +42,19 @@ export interface WatchMeans {
 export interface ReflectorOptions<T extends Projected> extends WatchMeans {
   readonly resource: ApiResource;
   /**
-   * Versions are compared by the structure of their projection, and only differences are told.
-   * A projection that hides content (private fields) must carry the resourceVersion beside it.
+   * Versions are compared by the structure of their projection; only differences are reported. A
+   * projection that hides content (private fields) must include the resourceVersion.
    */
   readonly project: Projection<T>;
-  /** False for an object that nothing may be made of: what was known under its name stays. */
+  /** Returns false to ignore the object and keep the previous version. */
   readonly accepts?: (object: RawObject) => boolean;
   readonly handlers: readonly SourceHandler<T>[];
-  /** Where changes wait for the handlers; without it they are called at once. */
+  /** Queues the changes for the handlers; without it they are called at once. */
   readonly arrivals?: QueuedArrivals;
   readonly metrics?: ReflectorMetrics;
   readonly labelSelector?: string;
   readonly fieldSelector?: string;
-  /** Objects asked for at a time, of a server that is not trusted to send no more. */
+  /** Objects requested per page. Set it for a server that is not trusted to send no more. */
   readonly pageSize?: number;
   readonly resume?: ResumePoint<T>;
   readonly timings?: Partial<ReflectorTimings>;

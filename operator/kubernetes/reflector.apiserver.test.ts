@@ -105,7 +105,7 @@ describe('reflector against a real API server', () => {
 
   test('a version that the server no longer knows leads to a list that finds the deletion', async () => {
     const objects = [{ uid: 'gone', namespace: '', name: 'gone', phase: '' }];
-    // From before the resource was installed: its watch cache has never seen that version.
+    // A version from before the resource was installed, which its watch cache never had.
     const { handler, stop, source } = reflect(WIDGETS, {
       resume: { resourceVersion: '1', objects },
     });

@@ -66,7 +66,10 @@ async function perform(server: ScriptedApiServer, alive: Set<string>, step: Step
   }
 }
 
-/** Holds the reflector to its word: every object begins once, changes from what it was, and ends once. */
+/**
+ * Checks each object's changes: created once, each change follows the previous version, deleted
+ * once.
+ */
 function createWitness(): SourceHandler<TestPod> & { readonly faults: readonly string[] } {
   const alive = new Map<string, TestPod>();
   const ended = new Set<string>();
@@ -85,7 +88,7 @@ function createWitness(): SourceHandler<TestPod> & { readonly faults: readonly s
   };
 }
 
-test('whatever happens on the way, every deletion is told once and the view ends up right', async () => {
+test('after any mishaps, every deletion is reported once and the view is correct', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
       const server = await startScriptedApiServer();

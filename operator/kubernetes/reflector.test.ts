@@ -37,7 +37,7 @@ const pod = (name: string, phase = 'Running', namespace = 'a') => ({
 
 const watching = () => server.until(() => server.openWatches === 1);
 
-/** Holds back the next watch, so that what happens now falls into a gap. */
+/** Delays the next watch, so that the next changes fall into a gap. */
 async function duringGap(change: () => void): Promise<void> {
   const before = server.requests.length;
   server.next('watch', { kind: 'hold' });
@@ -115,7 +115,7 @@ describe('watching', () => {
     expect(rig.source.resourceVersion()).toBe('103');
   });
 
-  test('an event that arrives twice is told once', async () => {
+  test('an event that arrives twice is reported once', async () => {
     const rig = await start();
     await watching();
     const object = server.put(pod('x'));
@@ -139,7 +139,7 @@ describe('watching', () => {
     expect(rig.source.find('a', 'x')?.uid).toBe('new');
   });
 
-  test('a version without a difference in what we keep is not told', async () => {
+  test('a version without a difference in its projection is not reported', async () => {
     const rig = await start();
     await watching();
     server.put({ ...pod('x'), extra: 1 });
@@ -149,7 +149,7 @@ describe('watching', () => {
     expect(rig.handler.log).toEqual(['upserted a/x', 'upserted a/end']);
   });
 
-  test('an object that stops being of interest is told as deleted', async () => {
+  test('an object that stops being of interest is reported as deleted', async () => {
     const rig = await start({
       project: (object) => {
         const status = object['status'] as { phase: string };
@@ -183,7 +183,7 @@ describe('watching', () => {
 });
 
 describe('a server out of reach', () => {
-  test('what is deleted while disconnected is told when the watch resumes', async () => {
+  test('a deletion while disconnected is reported when the watch resumes', async () => {
     server.put(pod('x'));
     const rig = await start();
     await watching();
@@ -195,7 +195,7 @@ describe('a server out of reach', () => {
     expect(server.requests.filter(({ kind }) => kind === 'list')).toHaveLength(1);
   });
 
-  test('what is deleted while disconnected for too long is told from the fresh list, as late', async () => {
+  test('a deletion during a long disconnection is reported from the new list, as late', async () => {
     server.put(pod('x', 'Pending'));
     server.put(pod('stays'));
     const clock = createManualClock();
@@ -414,7 +414,7 @@ describe('a server out of reach', () => {
     server.put(pod('x'));
     await rig.handler.received('upserted', 'x');
     server.cutWatches();
-    // Shorter is only the wait for what was missed.
+    // Only the wait for missed changes is shorter.
     expect(Math.round(await clock.sleeper((ms) => ms > 5 && ms < 60_000))).toBe(200);
   });
 
@@ -644,7 +644,7 @@ describe('comparing with an exact list', () => {
 describe('resuming after a restart', () => {
   const remembered = { uid: 'uid-1', namespace: 'a', name: 'x', phase: 'Running' };
 
-  test('watches on from the stored version and tells what happened meanwhile, without a list', async () => {
+  test('watches on from the stored version and reports what happened meanwhile, without a list', async () => {
     server.put(pod('x'));
     const at = '101';
     server.remove('a', 'x');
@@ -660,7 +660,7 @@ describe('resuming after a restart', () => {
     expect(rig.source.resourceVersion()).toBe('103');
   });
 
-  test('an object that the journal kept without its undefined fields is not told as changed', async () => {
+  test('an object that the journal stored without its undefined fields is not reported as changed', async () => {
     server.put(pod('x'));
     server.compact();
     const project = (object: RawObject) => {
@@ -714,7 +714,7 @@ describe('stopping', () => {
     expect(rig.handler.log).toHaveLength(reported);
   });
 
-  test('in the middle of a batch of events tells no more of them', async () => {
+  test('in the middle of a batch of events reports no more of them', async () => {
     const stopping: { rig?: ReflectorRig; stopped?: Promise<void> } = {};
     const handlers = [
       {
@@ -772,14 +772,14 @@ describe('several namespaces', () => {
     expect(server.requests.slice(before).some(({ kind }) => kind === 'list')).toBe(false);
   });
 
-  test('a version of another set of namespaces is not believed: lists find the difference', async () => {
+  test('a version of another set of namespaces is not trusted: lists find the difference', async () => {
     server.put(pod('x', 'Running', 'a'));
     const objects = [{ uid: 'gone', namespace: 'a', name: 'gone', phase: 'Running' }];
     const rig = await start({ namespaces: ['a'], resume: { resourceVersion: '100', objects } });
     expect(rig.handler.log.toSorted()).toEqual(['deleted a/gone', 'upserted a/x']);
   });
 
-  test('versions of single namespaces are not believed where all are watched', async () => {
+  test('versions of single namespaces are not trusted where all are watched', async () => {
     server.put(pod('x', 'Running', 'a'));
     const objects = [{ uid: 'gone', namespace: 'b', name: 'gone', phase: 'Running' }];
     const resourceVersion = JSON.stringify({ b: '100' });

@@ -21,32 +21,35 @@ import {
 import { Relist } from './relist.ts';
 import { describeResource, resourcePath } from './resource.ts';
 import type { ApiResource, Arrival, Projected, Source, SourceHealth } from './source.ts';
-import { StateStore } from './watch-health.ts';
+import { SourceStateTracker } from './watch-health.ts';
 
 /**
- * Keeps a live view of one resource: a paged list, then one watch that is resumed for as long as
- * the server remembers, then a list again whose differences give the changes that were missed
- * (docs/explanation/adr/0004-watch-layer-of-our-own.md). It never gives up and holds one page of raw objects at
- * a time.
+ * Maintains a live view of one resource: a paged list, then a watch. The watch resumes while the
+ * server remembers its version; after that a new list finds the missed changes by comparison
+ * (docs/explanation/adr/0004-watch-layer-of-our-own.md). It never gives up, and keeps at most one
+ * page of raw objects in memory.
  */
 export class Reflector<T extends Projected> implements Source<T> {
   readonly resource: ApiResource;
-  /** Without what it resumed from: objects that are replaced since would be held for ever. */
+  /** Without `resume`, which would keep replaced objects in memory for ever. */
   readonly #options: Omit<ReflectorOptions<T>, 'resume'>;
   readonly #timings: ReflectorTimings;
   readonly #path: string;
   readonly #selectors: { readonly [name: string]: string | undefined };
   readonly #recorder: ReflectorRecorder;
-  readonly #state: StateStore;
+  readonly #state: SourceStateTracker;
   readonly #times: ArrivalTimes;
   readonly #backoff: Backoff;
-  /** Between watches that cannot go on: an API server that says so is there again, however long it was away. */
+  /**
+   * Backoff between watches that cannot resume. It is separate because the API server answers again
+   * then, however long it was away.
+   */
   readonly #listBackoff: Backoff;
   readonly #view: LiveView<T>;
   readonly #comparison: PeriodicComparison<T>;
-  /** Where the watch goes on; undefined when a list is needed first. */
+  /** Version to resume the watch from; undefined when a list is needed first. */
   #version: string | undefined;
-  /** Lists in a row that the server answered with 404. */
+  /** Consecutive lists that the server answered with 404. */
   #absences = 0;
   #interruptWatch = (): void => undefined;
 
@@ -62,7 +65,7 @@ export class Reflector<T extends Projected> implements Source<T> {
     this.#path = resourcePath(resource);
     this.#selectors = { labelSelector, fieldSelector };
     this.#recorder = kept.metrics?.(resource) ?? silentRecorder;
-    this.#state = new StateStore(clock, logger, name);
+    this.#state = new SourceStateTracker(clock, logger, name);
     this.#times = new ArrivalTimes(clock, knownAt);
     const backoff = {
       baseMs: this.#timings.backoffBase,
@@ -135,7 +138,9 @@ export class Reflector<T extends Projected> implements Source<T> {
     await comparing;
   }
 
-  /** Reads the whole list and tells the differences; gives the delay before the next step. */
+  /**
+   * Reads the complete list and reports the differences; returns the delay before the next step.
+   */
   async #relist(signal: AbortSignal): Promise<number> {
     const { connection, clock } = this.#options;
     this.#comparison.cancel();
@@ -177,11 +182,11 @@ export class Reflector<T extends Projected> implements Source<T> {
     }
   }
 
-  /** A single 404 may be an API server that is starting; only the second takes the objects away. */
+  /** Removes the objects after the second 404 only: an API server that is starting may send one. */
   #absent(): number {
     this.#absences += 1;
     if (this.#view.size > 0 && this.#absences === 1) {
-      this.#state.become('failing', 'the API server does not serve the resource any more');
+      this.#state.become('failing', 'the API server stopped serving the resource');
       return this.#timings.absentProbe;
     }
     this.#dropAll();
@@ -191,15 +196,18 @@ export class Reflector<T extends Projected> implements Source<T> {
     return this.#timings.absentProbe;
   }
 
-  /** A list or watch was refused or cut; gives the delay, which is at least what the server asks for. */
+  /**
+   * Handles a list or watch that was refused or cut. Returns the delay, at least the server's
+   * `Retry-After`.
+   */
   #failed(failure: RequestFailure): number {
     this.#recorder.failure();
     this.#state.become('failing', describeFailure(failure));
-    const requested = failure.kind === 'status' ? (failure.retryAfterMs ?? 0) : 0;
-    return Math.max(this.#backoff.next(), requested);
+    const serverDelay = failure.kind === 'status' ? (failure.retryAfterMs ?? 0) : 0;
+    return Math.max(this.#backoff.next(), serverDelay);
   }
 
-  /** Watches from `version` on; gives the delay before the next step. */
+  /** Watches from `version` on; returns the delay before the next step. */
   async #follow(signal: AbortSignal, version: string): Promise<number> {
     const { connection, clock, random } = this.#options;
     const { watchMin, watchMax, inactivity } = this.#timings;
@@ -256,9 +264,9 @@ export class Reflector<T extends Projected> implements Source<T> {
       case 'closed':
         return this.#backoff.next();
       case 'expired':
-        return this.#mustRelist('the watch cannot resume, its version is too old');
+        return this.#mustRelist('the watch cannot resume: its version is too old');
       case 'absent':
-        return this.#mustRelist('the API server does not serve it');
+        return this.#mustRelist('the API server does not serve the resource');
       case 'lost':
         this.#recorder.failure();
         return this.#mustRelist(end.reason);
@@ -267,7 +275,7 @@ export class Reflector<T extends Projected> implements Source<T> {
     }
   }
 
-  /** The view is not whole until the list is in. */
+  /** Requires a new list; the view is incomplete until it arrives. */
   #mustRelist(reason: string): number {
     this.#version = undefined;
     this.#recorder.relist();
@@ -275,7 +283,7 @@ export class Reflector<T extends Projected> implements Source<T> {
     return this.#listBackoff.next();
   }
 
-  /** Too quiet a resource for its last version to be remembered is listed the ordinary way. */
+  /** The server has discarded the last version of a quiet resource: list it again. */
   #versionForgotten(): void {
     this.#version = undefined;
     this.#interruptWatch();
@@ -283,10 +291,10 @@ export class Reflector<T extends Projected> implements Source<T> {
 
   #dropAll(): void {
     const arrival = this.#late();
-    for (const held of this.#view.values()) this.#view.drop(held, arrival);
+    for (const known of this.#view.values()) this.#view.drop(known, arrival);
   }
 
-  /** The arrival of a change that happened at an unknown moment. */
+  /** Returns the arrival of a change that happened at an unknown time. */
   #late(): Arrival {
     const at = this.#options.clock.now();
     return { at, knownUntil: this.#times.knownUntil(at), late: true };

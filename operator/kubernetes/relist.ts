@@ -3,8 +3,9 @@ import { identify, type ObjectIdentity } from './resource.ts';
 import type { Arrival, Projected, RawObject } from './source.ts';
 
 /**
- * Takes a whole list into a view and reports the differences: what the list does not have any more last, and only
- * when the list is whole. Objects that a watch changes meanwhile are left out.
+ * Applies a complete list to a view and counts the differences. Objects missing from the list are
+ * removed last, and only when the list is complete. Objects that a watch changes meanwhile are
+ * skipped.
  */
 export class Relist<T extends Projected> {
   readonly #view: LiveView<T>;
@@ -14,13 +15,13 @@ export class Relist<T extends Projected> {
   readonly #movedOn = new Set<string>();
   #differences = 0;
 
-  /** `arrival` is that of a difference that is found when it is called. */
+  /** `arrival` returns the arrival of a difference found at the time of the call. */
   constructor(view: LiveView<T>, arrival: () => Arrival) {
     this.#view = view;
     this.#arrival = arrival;
   }
 
-  /** How many differences were reported. */
+  /** Number of differences reported. */
   get differences(): number {
     return this.#differences;
   }
@@ -32,24 +33,26 @@ export class Relist<T extends Projected> {
     if (replaced !== undefined) this.#movedOn.add(replaced.uid);
   }
 
-  /** Takes one item of the list. Returns false when it has no identity, and so is no object. */
+  /**
+   * Applies one item of the list. Returns false when it has no identity and so is not an object.
+   */
   take(object: RawObject): boolean {
     const identity = identify(object);
     if (identity === undefined) return false;
     if (this.#movedOn.has(identity.uid)) return true;
     const current = this.#view.find(identity.namespace, identity.name);
     if (current !== undefined && this.#movedOn.has(current.uid)) return true;
-    const { previous: held, changed } = this.#view.upsert(object, this.#arrival());
-    if (held !== undefined) this.#confirmed.add(held);
+    const { previous: known, changed } = this.#view.upsert(object, this.#arrival());
+    if (known !== undefined) this.#confirmed.add(known);
     if (changed) this.#differences += 1;
     return true;
   }
 
-  /** The list is whole: takes out what is gone. */
+  /** The list is complete: removes the objects that it lacks. */
   finish(): void {
-    for (const held of this.#view.values()) {
-      if (this.#confirmed.has(held) || this.#movedOn.has(held.uid)) continue;
-      this.#view.drop(held, this.#arrival());
+    for (const known of this.#view.values()) {
+      if (this.#confirmed.has(known) || this.#movedOn.has(known.uid)) continue;
+      this.#view.drop(known, this.#arrival());
       this.#differences += 1;
     }
   }

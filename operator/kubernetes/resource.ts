@@ -9,25 +9,25 @@ export function resourcePath(resource: ApiResource, name?: string, subresource?:
       : `/apis/${resource.group}/${resource.version}`;
   const scope =
     resource.namespace === undefined ? '' : `/namespaces/${encodeURIComponent(resource.namespace)}`;
-  const rest = [name, subresource]
+  const suffix = [name, subresource]
     .filter((part) => part !== undefined)
     .map((part) => `/${encodeURIComponent(part)}`)
     .join('');
-  return `${root}${scope}/${resource.plural}${rest}`;
+  return `${root}${scope}/${resource.plural}${suffix}`;
 }
 
-/** As kubectl names it: `pods`, `deployments.apps`. */
+/** The name that kubectl uses: `pods`, `deployments.apps`. */
 export function resourceName(resource: ApiResource): string {
   return resource.group === '' ? resource.plural : `${resource.plural}.${resource.group}`;
 }
 
-/** For messages: the resource's name, and the namespace when it is narrowed to one. */
+/** The resource's name for messages, with its namespace if it has one. */
 export function describeResource(resource: ApiResource): string {
   const name = resourceName(resource);
   return resource.namespace === undefined ? name : `${name} in namespace "${resource.namespace}"`;
 }
 
-/** What makes an object this object, in this version. */
+/** Identity and version of one object. */
 export interface ObjectIdentity {
   readonly uid: string;
   /** `''` for cluster-scoped objects. */
@@ -36,7 +36,7 @@ export interface ObjectIdentity {
   readonly resourceVersion: string;
 }
 
-/** Undefined when the object has no identity, and so is not one. */
+/** Reads an object's identity; undefined when it has none and so is not an object. */
 export function identify(object: unknown): ObjectIdentity | undefined {
   const metadata = metadataOf(object);
   const { uid, namespace = '', name, resourceVersion } = metadata;

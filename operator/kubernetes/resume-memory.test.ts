@@ -11,7 +11,9 @@ const collect: unknown = runInNewContext('gc');
 
 const PODS = 100;
 
-/** A watch that resumed with pods, and what would keep them in memory if anybody still held them. */
+/**
+ * A watch that resumed with pods, and weak references that show whether they are still in memory.
+ */
 function resumed(namespaces: readonly string[], signal: AbortSignal) {
   const objects: readonly TestPod[] = Array.from({ length: PODS }, (_, index) => ({
     uid: `uid-${index}`,

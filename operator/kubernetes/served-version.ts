@@ -7,15 +7,15 @@ type Discovered =
   | { readonly kind: 'failed'; readonly failure: RequestFailure };
 
 /**
- * A connection that sends requests for one API group, written for its preferred version, to the
- * first of the accepted versions that the API server serves. That version is found out with the
- * first request, and again when the server does not know the version any more, as after an upgrade.
- * Objects and their resourceVersions are the same in every version, so a watch notices nothing.
+ * A connection that sends requests for an API group to a version that the API server serves.
+ * Requests are written for the first of `versions`. The first request finds the served version; a
+ * 404, as after an upgrade, starts a new search. Objects and their resourceVersions are the same in
+ * every version, so watches continue.
  */
 export function preferServedVersion(options: {
   readonly connection: Pick<Connection, 'request' | 'stream'>;
   readonly group: string;
-  /** Accepted versions, the preferred one first. Their objects must be alike enough for one projection. */
+  /** Accepted versions, the preferred one first. Their objects must fit one projection. */
   readonly versions: readonly string[];
 }): Pick<Connection, 'request' | 'stream'> {
   const { connection, group, versions } = options;
@@ -33,24 +33,24 @@ export function preferServedVersion(options: {
     return { kind: 'failed', failure: { kind: 'status', code: 404, reason: 'NotFound', message } };
   };
 
-  /** Asks in the version that is served; a 404 may mean that it is served no more. */
+  /** Sends the request in the served version; after a 404 it looks for the served version again. */
   const query = async <T extends { readonly kind: string }>(
     path: string,
     signal: AbortSignal | undefined,
     send: (path: string) => Promise<T | RequestFailure>,
   ): Promise<T | RequestFailure> => {
     if (!path.startsWith(preferred)) return send(path);
-    const rest = path.slice(preferred.length);
+    const suffix = path.slice(preferred.length);
     const before = served;
     if (before !== undefined) {
-      const outcome = await send(`${root}/${before}/${rest}`);
+      const outcome = await send(`${root}/${before}/${suffix}`);
       if (!isNotFound(outcome)) return outcome;
       served = undefined;
     }
     const discovered = await discover(signal);
     if (discovered.kind === 'failed') return discovered.failure;
     served = discovered.version;
-    return send(`${root}/${served}/${rest}`);
+    return send(`${root}/${served}/${suffix}`);
   };
 
   return {

@@ -13,13 +13,13 @@ export interface StatusTarget {
   readonly resource: ApiResource;
   readonly kind: string;
   readonly name: string;
-  /** Tells the object from one that was created again under its name. */
+  /** Distinguishes the object from a later one with the same name. */
   readonly uid: string;
-  /** Fields of its status whose change is worth a write before the minute is over. */
+  /** Status fields whose changes are written within ten seconds instead of a minute. */
   readonly promptFields?: readonly string[];
 }
 
-/** A status; every field that the operator owns, each time. */
+/** A status with every field that the operator owns. */
 interface PublishedStatus {
   readonly observedGeneration?: number;
   readonly conditions?: readonly Condition[];
@@ -29,7 +29,7 @@ interface PublishedStatus {
 interface Entry {
   readonly target: StatusTarget;
   wanted: PublishedStatus;
-  /** What was last written, without transition times; undefined before the first write. */
+  /** The last written status, without transition times; undefined before the first write. */
   written?: {
     readonly full: string;
     readonly urgent: string;
@@ -42,17 +42,20 @@ const INTERVAL_MS = 60_000;
 const PROMPT_INTERVAL_MS = 10_000;
 
 /**
- * Writes statuses no oftener than is useful: at once when conditions or the observed
- * generation change, at most every ten seconds when one of the target's prompt fields does, at most once
- * a minute per object when only other numbers move, and not at all when nothing did. The last state is
- * always written.
+ * Writes statuses at a limited rate, and always the latest state:
+ * 1. Conditions or the observed generation changed: at once.
+ * 2. A prompt field of the target changed: at most every ten seconds.
+ * 3. Only other fields changed: at most once a minute for each object.
+ * 4. Nothing changed: no write.
  */
 export class StatusPublisher {
   readonly #connection: Pick<Connection, 'request'>;
   readonly #clock: Clock;
   readonly #intervalMs: number;
   readonly #queue: WorkQueue;
-  /** By the path of the object, so that a successor under the same name takes over its place. */
+  /**
+   * By the path of the object, so that an object created again under the name replaces the entry.
+   */
   readonly #entries = new Map<string, Entry>();
 
   constructor(options: {
@@ -60,7 +63,7 @@ export class StatusPublisher {
     readonly clock: Clock;
     readonly logger: Logger;
     readonly metrics?: WorkQueueMetrics;
-    /** Between writes of moving numbers, per object. */
+    /** Milliseconds between writes of ordinary fields, per object. */
     readonly intervalMs?: number;
   }) {
     const { connection, clock, logger, metrics, intervalMs = INTERVAL_MS } = options;
@@ -87,7 +90,7 @@ export class StatusPublisher {
     if (wait !== undefined) this.#queue.addAfter(path, wait);
   }
 
-  /** The object is gone: forgets it, and anything still to be written. */
+  /** Forgets a deleted object and its pending write. */
   forget(uid: string): void {
     for (const [path, { target }] of this.#entries) {
       if (target.uid === uid) this.#entries.delete(path);
@@ -103,8 +106,8 @@ export class StatusPublisher {
   #due({ written, wanted, target }: Entry): number | undefined {
     if (written === undefined) return 0;
     if (written.full === comparable(wanted)) return undefined;
-    if (written.urgent !== comparable(urgentPart(wanted))) return 0;
-    const isPrompt = written.prompt !== comparable(promptPart(target, wanted));
+    if (written.urgent !== comparable(urgentFields(wanted))) return 0;
+    const isPrompt = written.prompt !== comparable(promptValues(target, wanted));
     const interval = isPrompt ? Math.min(PROMPT_INTERVAL_MS, this.#intervalMs) : this.#intervalMs;
     return Math.max(0, written.at + interval - this.#clock.monotonic());
   }
@@ -122,8 +125,8 @@ export class StatusPublisher {
     if (outcome.kind === 'applied') {
       entry.written = {
         full: comparable(wanted),
-        urgent: comparable(urgentPart(wanted)),
-        prompt: comparable(promptPart(target, wanted)),
+        urgent: comparable(urgentFields(wanted)),
+        prompt: comparable(promptValues(target, wanted)),
         at: this.#clock.monotonic(),
       };
     } else if (this.#entries.get(path) === entry) this.#entries.delete(path);
@@ -131,11 +134,11 @@ export class StatusPublisher {
   }
 }
 
-function urgentPart({ observedGeneration, conditions }: PublishedStatus): object {
+function urgentFields({ observedGeneration, conditions }: PublishedStatus): object {
   return { observedGeneration, conditions };
 }
 
-function promptPart({ promptFields = [] }: StatusTarget, status: PublishedStatus): object {
+function promptValues({ promptFields = [] }: StatusTarget, status: PublishedStatus): object {
   return promptFields.map((field) => status[field]);
 }
 
@@ -152,20 +155,20 @@ function comparable(value: object): string {
 
 export type ApplyOutcome =
   | { readonly kind: 'applied' }
-  /** The object, or this incarnation of it, is not there any more. */
+  /** The object with this uid does not exist. */
   | { readonly kind: 'gone' }
   | { readonly kind: 'failed'; readonly reason: string };
 
-/** Owner of the fields that the operator writes. */
+/** Field manager of the operator's fields. */
 const FIELD_MANAGER = 'meterfeed';
 
-/** How the API server refuses a field that an older CustomResourceDefinition does not have. */
+/** The API server's error for a field that an older CustomResourceDefinition lacks. */
 const UNDECLARED = /\.status\.(\w+): field not declared in schema/;
 
 /**
- * Writes the complete status by server-side apply: fields that the operator wrote before and left
- * out now are removed, fields of others stay. A field that the CustomResourceDefinition does not have is
- * left out, so that an operator that was upgraded before its definitions still reports the others.
+ * Writes the complete status by server-side apply. Fields that the operator wrote before and now
+ * leaves out are removed; other managers' fields stay. A field that the CustomResourceDefinition
+ * lacks is left out, so that a new operator with old definitions still reports the others.
  */
 export async function applyStatus(
   connection: Pick<Connection, 'request'>,
@@ -188,7 +191,7 @@ export async function applyStatus(
     signal,
   });
   if (outcome.kind === 'ok') {
-    // The API server does not compare uids on a status; the successor's own status will follow.
+    // The API server does not check uids on a status write. A successor's own status follows.
     return { kind: identify(outcome.body)?.uid === uid ? 'applied' : 'gone' };
   }
   if (outcome.kind === 'status' && outcome.code === 404) return { kind: 'gone' };

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { createCapturingLogger } from './testing/capturing-logger.ts';
 import { createManualClock } from './testing/manual-clock.ts';
-import { StateStore } from './watch-health.ts';
+import { SourceStateTracker } from './watch-health.ts';
 
 function store() {
   const clock = createManualClock(0);
-  const state = new StateStore(clock, createCapturingLogger(), 'pods');
+  const state = new SourceStateTracker(clock, createCapturingLogger(), 'pods');
   return { clock, state };
 }
 

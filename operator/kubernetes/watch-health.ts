@@ -3,11 +3,14 @@ import type { Logger } from '../telemetry/logger.ts';
 import { pause } from './abort.ts';
 import type { SourceState } from './source.ts';
 
-/** A view that was whole for less than this before it failed again had not really come back. */
+/** A view must stay complete for this long to count as recovered. */
 const LASTING_MS = 30_000;
 
-/** Keeps a source's state, logs each change of it once, and lets others wait for the first good one. */
-export class StateStore {
+/**
+ * Tracks the state of a source and logs each change of it once. Callers can wait for the first good
+ * state.
+ */
+export class SourceStateTracker {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #resource: string;
@@ -38,7 +41,7 @@ export class StateStore {
     return this.#reason;
   }
 
-  /** As `SourceHealth` has it. */
+  /** See {@link SourceHealth.returnedAt}. */
   get returnedAt(): number | undefined {
     return this.#returnedAt;
   }
@@ -46,14 +49,17 @@ export class StateStore {
   become(next: SourceState, reason?: string): void {
     const changed = next !== this.#state;
     if (!changed && reason === this.#reason) return;
-    if (changed) this.#date(next);
+    if (changed) this.#recordChange(next);
     this.#log(next, reason);
     this.#state = next;
     this.#reason = reason;
     if (next === 'synced' || next === 'absent') this.#arrived.resolve();
   }
 
-  /** A watch is open. The view is whole when what was missed has had `settlingMs` to arrive. */
+  /**
+   * A watch is open. The view counts as complete after `settlingMs`, when missed changes have
+   * arrived.
+   */
   resumed(settlingMs: number, signal: AbortSignal): void {
     if (this.#state === 'synced') return;
     void pause(this.#clock, settlingMs, signal).then((waited) => {
@@ -77,11 +83,11 @@ export class StateStore {
     });
   }
 
-  /** Notes when the state changes to `next`. */
-  #date(next: SourceState): void {
+  /** Records the time of the change to `next`. */
+  #recordChange(next: SourceState): void {
     const now = this.#clock.now();
     if (this.#state === 'synced') this.#wasLasting = now - this.#since >= LASTING_MS;
-    // Else a watch that fails again and again would hold up windows for ever.
+    // Otherwise a watch that fails repeatedly would delay windows for ever.
     if (next === 'synced' && this.#wasLasting) this.#returnedAt = now;
     this.#since = now;
   }
@@ -90,26 +96,28 @@ export class StateStore {
     const logger = this.#logger;
     const resource = this.#resource;
     if (next === 'failing') {
-      logger.warn(`[controller] cannot watch ${resource}: ${reason ?? 'unknown'}; trying again`);
+      logger.warn(`[controller] cannot watch ${resource}: ${reason ?? 'unknown'}; retrying`);
       return;
     }
     if (next === this.#state) return;
     if (next === 'absent') {
-      logger.info(`[controller] ${resource} are not served by the API server; looking again later`);
+      logger.info(
+        `[controller] ${resource} are not served by the API server; checking again later`,
+      );
     }
     if (next === 'synced') logger.info(`[controller] watching ${resource}`);
   }
 }
 
 const BURST_MS = 5_000;
-/** For so long after it is opened a resumed watch may bring what is old, milliseconds. */
+/** A resumed watch may bring old changes for this long after it opened, milliseconds. */
 export const CATCH_UP_MS = 30_000;
 
 /**
- * Until when the versions we hold are known to have been the last ones. An event proves that
- * everything before it has arrived, but events that were held up arrive together: the first of a
- * burst must not vouch for the second. So an arrival counts only once it is a few seconds old, and
- * not while a resumed watch is catching up. Times are those of the wall clock, milliseconds.
+ * Tracks until when the current versions are known to have been the latest. An event proves that
+ * every earlier change has arrived. Delayed events arrive together, however, and the first of a
+ * burst proves nothing about the second. So an arrival counts only when it is a few seconds old,
+ * and not while a resumed watch catches up. Times are wall clock, milliseconds.
  */
 export class WatchFreshness {
   #lastAt = 0;
@@ -117,13 +125,13 @@ export class WatchFreshness {
   #candidate: number;
   #catchingUpUntil = Number.NEGATIVE_INFINITY;
 
-  /** `knownAt` is when the versions of an earlier process were last known to hold; 0 without any. */
+  /** `knownAt`: when an earlier process's versions were last known to be current; 0 if none. */
   constructor(knownAt: number) {
     this.#confirmed = knownAt;
     this.#candidate = knownAt;
   }
 
-  /** When the API server was last heard of; 0 before the first time. */
+  /** When the last list, event or bookmark arrived; 0 before the first. */
   get lastAt(): number {
     return this.#lastAt;
   }
@@ -136,7 +144,7 @@ export class WatchFreshness {
     this.#candidate = at;
   }
 
-  /** A whole list, asked for at `at`, confirmed every version. */
+  /** A complete list, requested at `at`, confirmed every version. */
   confirm(at: number): void {
     this.#lastAt = at;
     this.#confirmed = at;
@@ -144,12 +152,12 @@ export class WatchFreshness {
     this.#catchingUpUntil = Number.NEGATIVE_INFINITY;
   }
 
-  /** A watch was opened where an earlier one left off: what follows may be old. */
+  /** A watch resumed from an earlier version: the next events may be old. */
   resume(at: number): void {
     this.#catchingUpUntil = at + CATCH_UP_MS;
   }
 
-  /** For a change that arrives at `at`. */
+  /** Until when the previous version was known to be current, for a change that arrives at `at`. */
   knownUntil(at: number): number {
     return Math.min(at, at - this.#candidate < BURST_MS ? this.#confirmed : this.#candidate);
   }

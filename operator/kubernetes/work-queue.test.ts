@@ -14,7 +14,7 @@ interface Job {
 
 const settle = (): Promise<void> => new Promise(setImmediate);
 
-/** A queue whose work ends when the test says so. */
+/** A queue whose work the test ends. */
 function rig(options: Partial<WorkQueueOptions> = {}) {
   const clock = createManualClock();
   const logger = createCapturingLogger();
@@ -145,7 +145,7 @@ describe('work queue', () => {
     await stop();
   });
 
-  test('a change of a failing object is looked at at once, not after its delay', async () => {
+  test('a change of a failing object is processed at once, not after its delay', async () => {
     const { queue, started, finish, stop } = rig({ retryBaseMs: 100_000 });
     queue.add('x');
     await finish({ kind: 'failed', reason: 'not now' });
@@ -158,7 +158,7 @@ describe('work queue', () => {
     const { queue, logger, clock, started, under, stop } = rig({ retryBaseMs: 100 });
     queue.add('x');
     await under[0]?.throw(new Error('bug'));
-    expect(logger.lines[0]).toBe('error [controller] test: work threw: "x"');
+    expect(logger.lines[0]).toBe('error [controller] test: processing threw: "x"');
     await clock.advance(100);
     expect(started).toEqual(['x', 'x']);
     await stop();
@@ -177,7 +177,7 @@ describe('work queue', () => {
     await stop();
   });
 
-  test('work that asks to look again is looked at again', async () => {
+  test('work that requests another run runs again', async () => {
     const { queue, clock, started, finish, stop } = rig();
     queue.add('x');
     await finish({ kind: 'again', afterMs: 30_000 });
@@ -271,7 +271,7 @@ test('no added key is ever left without a later run, and none runs twice at once
             case 'add':
               owed.set(step.key, started.length);
               queue.add(step.key);
-              // Taken up within the call itself when there was room.
+              // Started within the call if there was room.
               if (started.at(-1) === step.key && started.length > (owed.get(step.key) ?? 0)) {
                 owed.delete(step.key);
               }

@@ -6,9 +6,9 @@ import { silentQueueRecorder, type WorkQueueMetrics, type WorkQueueRecorder } fr
 /** How the work on a key ended. */
 export type WorkOutcome =
   | { readonly kind: 'done' }
-  /** Done for now; look again after this time. */
+  /** Done for now; process the key again after this time. */
   | { readonly kind: 'again'; readonly afterMs: number }
-  /** Try again, later each time it fails. `reason` is one line without secrets. */
+  /** Retry with a delay that grows with each failure. `reason` is one line without secrets. */
   | { readonly kind: 'failed'; readonly reason: string };
 
 export interface WorkQueueOptions {
@@ -20,7 +20,7 @@ export interface WorkQueueOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics?: WorkQueueMetrics;
-  /** Delay after the first failure of a key; doubles with each further one. */
+  /** Delay after the first failure of a key, milliseconds; doubles with each further one. */
   readonly retryBaseMs?: number;
   readonly retryCapMs?: number;
 }
@@ -31,19 +31,19 @@ interface Timer {
 }
 
 /**
- * Work by key, as client-go's queues do it: a key waits at most once however often it is added, is
- * never worked on twice at the same time, and is worked on once more when it was added meanwhile.
+ * Processes keys like client-go's work queues. A key waits at most once, however often it is added,
+ * and runs once at a time. A key that is added while it runs is processed again.
  */
 export class WorkQueue {
   readonly #options: WorkQueueOptions;
   readonly #recorder: WorkQueueRecorder;
   readonly #stopping = new AbortController();
-  /** Keys in the order of their turn, with the time at which they were added. */
+  /** Waiting keys in order, with the time at which they were added. */
   readonly #waiting = new Map<string, number>();
-  /** Keys under way, with the time at which they were taken up. */
+  /** Running keys, with the time at which they started. */
   readonly #running = new Map<string, number>();
   readonly #addedMeanwhile = new Set<string>();
-  /** Failures in a row by key. */
+  /** Consecutive failures by key. */
   readonly #failures = new Map<string, number>();
   readonly #timers = new Map<string, Timer>();
   readonly #work = new Set<Promise<void>>();
@@ -56,7 +56,7 @@ export class WorkQueue {
     this.#recorder = options.metrics?.(options.name, running) ?? silentQueueRecorder;
   }
 
-  /** Keys that wait to be taken up now. */
+  /** Number of keys that are ready to run. */
   get depth(): number {
     return this.#waiting.size;
   }
@@ -73,7 +73,7 @@ export class WorkQueue {
     this.#enqueue(key);
   }
 
-  /** Adds the key after a delay; of several delays for one key the shortest counts. */
+  /** Adds the key after a delay; of several delays for one key the shortest applies. */
   addAfter(key: string, ms: number): void {
     if (this.#stopping.signal.aborted) return;
     if (ms <= 0) {
@@ -95,10 +95,12 @@ export class WorkQueue {
     });
   }
 
-  /** Works until the signal is aborted, then waits for what is under way; adds after that are ignored. */
+  /**
+   * Processes keys until the signal is aborted, then awaits the running ones. Ignores later adds.
+   */
   async run(signal: AbortSignal): Promise<void> {
     this.#started = true;
-    this.#takeUp();
+    this.#startWaiting();
     await untilAborted(signal);
     this.#stopping.abort();
     this.#waiting.clear();
@@ -109,10 +111,10 @@ export class WorkQueue {
   #enqueue(key: string): void {
     this.#waiting.set(key, this.#options.clock.monotonic());
     this.#recorder.depth(this.#waiting.size);
-    this.#takeUp();
+    this.#startWaiting();
   }
 
-  #takeUp(): void {
+  #startWaiting(): void {
     if (!this.#started || this.#stopping.signal.aborted) return;
     const { concurrency = 1 } = this.#options;
     for (const [key, addedAt] of this.#waiting) {
@@ -134,7 +136,7 @@ export class WorkQueue {
     this.#recorder.worked(this.#secondsSince(startedAt));
     this.#conclude(key, outcome);
     if (this.#addedMeanwhile.delete(key) && !this.#stopping.signal.aborted) this.#enqueue(key);
-    this.#takeUp();
+    this.#startWaiting();
   }
 
   async #attempt(key: string): Promise<WorkOutcome> {
@@ -142,7 +144,7 @@ export class WorkQueue {
     try {
       return await process(key, this.#stopping.signal);
     } catch (error) {
-      logger.error(`[controller] ${name}: work threw: "${key}"`, { error });
+      logger.error(`[controller] ${name}: processing threw: "${key}"`, { error });
       return { kind: 'failed', reason: error instanceof Error ? error.name : 'exception' };
     }
   }
@@ -160,7 +162,7 @@ export class WorkQueue {
     const delay = Math.min(retryCapMs, retryBaseMs * 2 ** count);
     this.#recorder.retried();
     const level = count === 0 ? 'warn' : 'debug';
-    logger[level](`[controller] ${name}: ${outcome.reason}: "${key}"; again in ${delay} ms`);
+    logger[level](`[controller] ${name}: ${outcome.reason}: "${key}"; retrying in ${delay} ms`);
     this.addAfter(key, delay);
   }
 

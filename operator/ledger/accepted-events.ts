@@ -3,11 +3,14 @@ import type { EventOutcome } from './ledger.ts';
 import { sameCharge } from './same-charge.ts';
 import type { EncodedEvent } from './writer.ts';
 
-/** Which events of a batch are to be stored: an id is stored once (docs/reference/ledger-format.md#promises, P3). */
+/**
+ * Selects the events of a batch to store: each id once (docs/reference/ledger-format.md#promises,
+ * P3).
+ */
 export class AcceptedEvents<T extends EncodedEvent> {
-  /** To be stored, in the order of their numbers. */
+  /** Events to store, in the order of their sequence numbers. */
   readonly events: T[] = [];
-  /** Events that had the id of a stored one and differed from it. */
+  /** Events that have the id of a stored event and differ from it. */
   readonly conflicts: UsageEvent[] = [];
   readonly #byId = new Map<string, UsageEvent>();
   readonly #deduplicate: boolean;
@@ -16,7 +19,7 @@ export class AcceptedEvents<T extends EncodedEvent> {
     this.#deduplicate = deduplicate;
   }
 
-  /** `stored` is the event that is stored with its id, if there is one. */
+  /** Adds an event. `stored` is the stored event with its id, if there is one. */
   offer(offer: T, stored: UsageEvent | undefined): EventOutcome {
     const { event } = offer;
     const first = this.#byId.get(event.id) ?? stored;

@@ -1,25 +1,25 @@
 import type { Problems } from './failures.ts';
 import { type LedgerAnchor, LedgerReadError, type WriteOutcome } from './ledger.ts';
 
-/** What a storage says of itself, so that it can be compared with an anchor. */
+/** A ledger's storage, as far as the comparison with an anchor needs it. */
 export interface AnchoredStorage {
   readonly ledgerId: string;
   readonly head: number;
   /**
-   * The chain value of the batch that ends with an event: empty where none ends there, undefined where the event
-   * is not stored. Throws a {@link LedgerReadError} where that cannot be read.
+   * The chain value of the batch that ends with this event: `''` if no batch ends there, undefined
+   * if the event is not stored. Throws a {@link LedgerReadError} if the value cannot be read.
    */
   chainAt(sequence: number): Promise<string | undefined>;
-  /** Leaves out the numbers up to `head`, durably. */
+  /** Durably skips the sequence numbers up to `head`. */
   skipTo(head: number): Promise<WriteOutcome>;
 }
 
-/** No ledger counts further: LevelDB's keys have six bytes for a number. */
+/** The largest sequence number: LevelDB's keys have six bytes for it. */
 const MAX_SEQUENCE = 2 ** 48 - 2;
 
 const WRITTEN: WriteOutcome = { kind: 'written' };
 
-/** What every {@link Ledger} does of `compareWith`. */
+/** Implements `compareWith` of every {@link Ledger}. */
 export async function compareWithAnchor(
   anchor: LedgerAnchor,
   storage: AnchoredStorage,
@@ -41,7 +41,7 @@ export async function compareWithAnchor(
   } catch (error) {
     if (!(error instanceof LedgerReadError)) throw error;
     if (error.failure.cause !== 'corrupt') return error.failure;
-    // Damage is told, and keeps nobody from metering.
+    // Damage is reported, and metering continues.
     problems.add(error.failure.message);
     return WRITTEN;
   }
@@ -50,12 +50,12 @@ export async function compareWithAnchor(
 function missingNewest(head: number, sequence: number): string {
   const lost = `events ${head + 1} to ${sequence} (${sequence - head}) were acknowledged and are gone`;
   const fix =
-    'stop the operator and restore what has them, or let windows be measured again; their numbers are not given again';
+    'stop the operator and restore a volume that has them, or let windows be measured again; their numbers are not used again';
   return `ledger: the newest events are missing: ${lost}; ${fix} (docs/how-to/back-up-and-restore.md#when-the-newest-events-are-missing)`;
 }
 
 function otherEvents(sequence: number, noted: string, found: string): string {
-  const what = `the chain at event ${sequence} differs from what was noted outside of the ledger`;
+  const what = `the chain at event ${sequence} differs from the anchor stored outside the ledger`;
   const fix =
     'other events had these numbers before (docs/how-to/back-up-and-restore.md#when-the-newest-events-are-missing)';
   return `ledger: the newest events are missing: ${what}, "${noted}": "${found}"; ${fix}`;

@@ -1,15 +1,15 @@
 import { BatchTree, chainValue, encodeStoredEvents, nextChain } from './event-chain.ts';
 
-/** The chain value of one batch, calculated event by event. */
+/** Calculates the chain value of one batch, event by event. */
 export interface ChainedBatch {
   add(sequence: number, tenant: string, text: string): void;
-  /** At the end of the batch, hex. Before the link a batch has no root. */
+  /** Returns the chain value and the root, hex. A batch from before the link has no root. */
   end(): { readonly chain: string; readonly root?: string };
 }
 
 /**
- * Begins the chain value of a batch (docs/reference/ledger-format.md#the-chain). `linkedFrom`: batches that begin before it are
- * chained without a tree (docs/reference/ledger-format.md#the-link).
+ * Begins the chain value of a batch (docs/reference/ledger-format.md#the-chain). Batches that begin
+ * before sequence number `linkedFrom` have no tree (docs/reference/ledger-format.md#the-link).
  */
 export function chainBatch(
   previous: string,

@@ -1,11 +1,11 @@
 import { crc32 } from 'node:zlib';
 
-/** Bytes of the checksum that leads every value but an id's. */
+/** Bytes of the checksum in front of every value, except the values of ids. */
 export const CHECKSUM_BYTES = 4;
 
 /**
- * A value led by its CRC-32. The CRC starts from a number that belongs to the key, so that a value
- * under a wrong key is noticed too: {@link keySeed}, or an event's sequence number.
+ * Returns a value with its CRC-32 in front. The CRC starts from a number that depends on the key:
+ * {@link keySeed}, or an event's sequence number. So a value under a wrong key is detected, too.
  */
 export function sealValue(seed: number, body: string): Buffer {
   const value = Buffer.allocUnsafe(CHECKSUM_BYTES + Buffer.byteLength(body));
@@ -13,7 +13,7 @@ export function sealValue(seed: number, body: string): Buffer {
   return value;
 }
 
-/** Writes a value of {@link sealValue} into a larger buffer; gives the offset behind it. */
+/** Writes a value of {@link sealValue} into a larger buffer; returns the offset after it. */
 export function writeSealed(target: Buffer, offset: number, body: string, seed: number): number {
   const start = offset + CHECKSUM_BYTES;
   const end = start + target.write(body, start);
@@ -33,7 +33,7 @@ export function checksumOf(value: Buffer): number {
   return value.readUInt32BE();
 }
 
-/** What the checksum of an entry starts from: the CRC-32 of its key. */
+/** Start value of an entry's checksum: the CRC-32 of its key. */
 export function keySeed(key: Buffer): number {
   return crc32(key);
 }

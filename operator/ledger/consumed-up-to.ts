@@ -1,6 +1,9 @@
 import type { Cursor } from './ledger.ts';
 
-/** The sequence number up to which every cursor that counts has passed. A retired one counts until RETENTION has passed. */
+/**
+ * The sequence number that every active cursor has passed. A retired cursor counts as active until
+ * RETENTION has passed.
+ */
 export function consumedUpTo(cursors: Iterable<Cursor>, now: number, retentionMs: number): number {
   let consumed = Number.MAX_SAFE_INTEGER;
   for (const { sequence, retiredAt } of cursors) {
@@ -9,3 +12,6 @@ export function consumedUpTo(cursors: Iterable<Cursor>, now: number, retentionMs
   }
   return consumed;
 }
+
+/** Deletes old events. Times are milliseconds; `now` is since the epoch. */
+export type Retain = (now: number, retentionMs: number) => Promise<void>;

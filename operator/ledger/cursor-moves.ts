@@ -1,11 +1,14 @@
 import type { Cursor, LedgerFailure } from './ledger.ts';
 
-/** A change of one cursor that has passed its checks; `undefined` means that nothing is to be written. */
+/** A validated change of one cursor; `cursor` is undefined when there is nothing to write. */
 export type CursorMove =
   | { readonly kind: 'move'; readonly cursor: Cursor | undefined }
   | LedgerFailure;
 
-/** The rules of `commitCursor`: forward only, never beyond the newest event, never over an operator's move. */
+/**
+ * Checks a `commitCursor`: forward only, never beyond the newest event, and never over an
+ * operator's move.
+ */
 export function planCommit(
   current: Cursor | undefined,
   destination: string,
@@ -26,7 +29,7 @@ export function planCommit(
   return { kind: 'move', cursor: { destination, sequence } };
 }
 
-/** The rules of `moveCursor`: any position that is not beyond the newest event. */
+/** Checks a `moveCursor`: any position up to the newest event. */
 export function planMove(destination: string, sequence: number, head: number): CursorMove {
   return (
     refusePosition(destination, sequence, head) ?? {
@@ -36,7 +39,7 @@ export function planMove(destination: string, sequence: number, head: number): C
   );
 }
 
-/** `retireCursor`: a second call does not extend the first, and there is nothing to retire without a cursor. */
+/** The retired cursor; undefined when there is no cursor or it is already retired. */
 export function planRetire(current: Cursor | undefined, at: number): Cursor | undefined {
   if (current === undefined || current.retiredAt !== undefined) return undefined;
   return { ...current, retiredAt: at };

@@ -98,7 +98,7 @@ const sha256 = (...parts: readonly (Buffer | string)[]): Buffer => {
   return hash.digest();
 };
 
-/** The neighbours on the way from a leaf to the root: what the operator would hand out. */
+/** The neighbours on the path from a leaf to the root, as an operator would publish them. */
 function pathOf(leaves: readonly Buffer[], index: number): readonly Step[] {
   if (leaves.length <= 1) return [];
   const beside = index % 2 === 0 ? index + 1 : index - 1;
@@ -113,7 +113,7 @@ function pathOf(leaves: readonly Buffer[], index: number): readonly Step[] {
   return [{ side: beside > index ? 'right' : 'left', hash: neighbour }, ...rest];
 }
 
-/** What a stranger does with the events of one tenant and the path: he knows nothing of the others. */
+/** Verifies one tenant's events with the path, without knowledge of other tenants. */
 function rootFrom(lines: readonly string[], path: readonly Step[]): string {
   let hash = sha256('\0', lines.join(''));
   for (const step of path) {

@@ -2,10 +2,13 @@ import { createHash, hash, type Hash } from 'node:crypto';
 import { compareBytewise } from '../model/bytewise.ts';
 import { CHECKSUM_BYTES, writeSealed } from './checked-value.ts';
 
-/** The chain before the first event of a ledger. */
+/** The chain value before the first event of a ledger. */
 export const FIRST_CHAIN = '0'.repeat(64);
 
-/** The first byte of what a leaf is hashed from, and of a node (RFC 6962, section 2.1): no leaf passes for a node. */
+/**
+ * First hashed byte of a leaf and of a node (RFC 6962, section 2.1), so no leaf can pass for a
+ * node.
+ */
 const LEAF = '\0';
 const NODE = Buffer.of(1);
 
@@ -13,14 +16,14 @@ const NODE = Buffer.of(1);
 export class BatchTree {
   readonly #leaves = new Map<string, Hash>();
 
-  /** Adds the next event of the batch. `text` as `encodeEvent` gives it. */
+  /** Adds the next event of the batch; `text` is from `encodeEvent`. */
   add(sequence: number, tenant: string, text: string): void {
     let leaf = this.#leaves.get(tenant);
     if (leaf === undefined) {
       leaf = createHash('sha256').update(LEAF);
       this.#leaves.set(tenant, leaf);
     }
-    // No encoded event contains a line break, so lines cannot be read in two ways.
+    // No encoded event contains a line break, so the lines are unambiguous.
     leaf.update(`${sequence} ${text}\n`);
   }
 
@@ -33,7 +36,7 @@ export class BatchTree {
     return leaves.toSorted((a, b) => compareBytewise(a.tenant, b.tenant));
   }
 
-  /** The root of the tree, hex. Throws a RangeError where the batch has no event. */
+  /** The root of the tree, hex. Throws a RangeError if the batch has no event. */
   root(): string {
     let level = this.leaves().map((leaf) => leaf.hash);
     while (level.length > 1) level = joinPairs(level);
@@ -51,7 +54,7 @@ export function chainValue(previous: string, firstSequence: number, root: string
   return hash('sha256', bytes);
 }
 
-/** The next level of a tree. A last hash without a neighbour goes up as it is. */
+/** The next level of a tree. A last hash without a neighbour moves up unchanged. */
 function joinPairs(level: readonly Buffer[]): Buffer[] {
   const above: Buffer[] = [];
   for (let index = 0; index < level.length; index += 2) {
@@ -64,22 +67,23 @@ function joinPairs(level: readonly Buffer[]): Buffer[] {
 }
 
 /**
- * Begins the chain value of a batch from before the link (docs/reference/ledger-format.md#the-link): update it with the batch's
- * event values in order, then digest.
+ * Begins the chain value of a batch from before the link
+ * (docs/reference/ledger-format.md#the-link). Update it with the batch's event values in order,
+ * then call `digest`.
  */
 export function nextChain(previous: string): Hash {
   return createHash('sha256').update(Buffer.from(previous, 'hex'));
 }
 
 /**
- * The values of events that follow each other, from their texts as `encodeEvent` gives them; and all
- * of them in one piece, which is what the chain is made of.
+ * Encodes consecutive events from their texts by `encodeEvent`. Returns their values, and all
+ * values in one buffer for the chain.
  */
 export function encodeStoredEvents(
   firstSequence: number,
   texts: readonly string[],
 ): { readonly values: readonly Buffer[]; readonly bytes: Buffer } {
-  // No larger than need be: memory outside of the heap makes V8 collect all the same.
+  // Exactly as large as needed: memory outside the heap triggers V8's garbage collection, too.
   const size = texts.reduce((sum, text) => sum + CHECKSUM_BYTES + Buffer.byteLength(text), 0);
   const bytes = Buffer.allocUnsafeSlow(size);
   let end = 0;
@@ -91,7 +95,7 @@ export function encodeStoredEvents(
   return { values, bytes };
 }
 
-/** What the checksum of an event starts from, so that one under a wrong number is noticed. */
+/** Start value of an event's checksum, which detects an event under a wrong number. */
 export function sequenceSeed(sequence: number): number {
   return sequence % 2 ** 32;
 }

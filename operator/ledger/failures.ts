@@ -5,14 +5,14 @@ export function ledgerFailure(cause: LedgerFailure['cause'], message: string): L
   return { kind: 'failed', cause, message };
 }
 
-/** Damaged bytes at a named place. */
+/** The error for damaged bytes at a named place. */
 export function damage(where: string, what: string): LedgerReadError {
   return new LedgerReadError(ledgerFailure('corrupt', `ledger: ${where}: ${what}`));
 }
 
 const MAX_PROBLEMS = 20;
 
-/** Damage that was found, each logged once. */
+/** Collects the damage that was found and logs each text once. */
 export class Problems {
   readonly #logger: Logger;
   readonly #texts = new Set<string>();

@@ -1,66 +1,69 @@
 import type { Ledger, LedgerFailure, WriteOutcome } from './ledger.ts';
 import type { Rollups } from './rollups.ts';
 
-/** Which stream of a database: its names as it was registered with. */
+/** Names of a stream in a database, as its operator registered them. */
 export interface StreamName {
   /** CLUSTER_NAME. */
   readonly source: string;
-  /** REGION: part of every event id, so no two streams of a database may share one. */
+  /** REGION. Every event id contains it, so no two streams of a database may share one. */
   readonly region: string;
 }
 
 /**
- * A database with the streams of many clusters, for the hub that reads and feeds all of them. What a hub needs of its storage is this and
- * the row of the process that leads (`postgres/hub-lease.ts`), whose epoch fences every write.
+ * A database with the streams of many clusters, and the hub that reads and delivers all of them.
+ * The hub also needs the row of its leader (`postgres/hub-lease.ts`), whose epoch fences every
+ * write.
  */
 export interface FleetDatabase {
   /** For people: host, port and name. */
   readonly name: string;
-  /** The streams that there are, those that were registered first first. Rejects while the database does not answer. */
+  /** All streams, in order of registration. Rejects while the database does not answer. */
   streams(): Promise<readonly StreamName[]>;
   /**
-   * A stream as the hub has it while it leads with `epoch`. Events, and records that the operator of the stream writes, are the stream's.
-   * Cursors, and records under {@link isHubRecord}, are the hub's: `fenced` once another process leads. It takes no events.
+   * Opens a stream for the hub that leads with `epoch`. The operator of the stream writes its
+   * events and records. The hub writes cursors and the records of {@link isHubRecord}; such a write
+   * is `fenced` once another process leads. Appending is refused.
    */
   open(stream: StreamName, epoch: number): Promise<OpenStreamOutcome>;
-  /** Customers of destinations, on record while this process leads with `epoch`. */
+  /** Customers of destinations, for the process that leads with `epoch`. */
   customers(epoch: number): CustomerRecords;
 }
 
-/** What came of opening a stream. */
+/** Outcome of opening a stream. */
 export type OpenStreamOutcome =
   | {
       readonly kind: 'opened';
       readonly ledger: Ledger;
-      /** Its operator's, to be read. */
+      /** The sums of the stream's operator, for reading. */
       readonly rollups: Rollups;
       /**
-       * Has the hub go on where the operator of the stream has fed a destination, with what that one remembers of it. Does nothing
-       * where the hub has a cursor of the destination, or the operator has none. To be called once the operator feeds it no more.
+       * Lets the hub continue a destination that the stream's operator has fed, with the operator's
+       * cursor and delivery records. Does nothing if the hub has a cursor for it or the operator
+       * has none. Call it after the operator stopped feeding the destination.
        */
       readonly adopt: (destination: string) => Promise<WriteOutcome>;
     }
   | LedgerFailure;
 
-/** Records of a stream that the hub writes: what delivery keeps, and which departures are acknowledged. */
+/** True for records of a stream that the hub writes: delivery state and acknowledged departures. */
 export function isHubRecord(key: string): boolean {
   return ['delivery/', 'reported/', 'hub/'].some((prefix) => key.startsWith(prefix));
 }
 
-/** Which customers are provisioned for which streams (docs/how-to/fleet.md#one-customer). */
+/** The customers provisioned for each stream (docs/how-to/fleet.md#one-customer). */
 export interface CustomerRecords {
-  /** The customers of a destination, by tenant. Rejects where they cannot be read. */
+  /** The customers of a destination, by tenant. Rejects if they cannot be read. */
   read(destination: string): Promise<ReadonlyMap<string, Customer>>;
-  /** Durably notes a customer, or that there is none. Rejects where that is not certain. */
+  /** Durably stores a customer, or deletes it. Rejects if that is uncertain. */
   write(destination: string, tenant: string, customer: Customer | undefined): Promise<void>;
 }
 
-/** What is on record of a customer. */
+/** The stored state of a customer. */
 export interface Customer {
-  /** Tells what it was provisioned with. */
+  /** Hash of the data that it was provisioned with. */
   readonly fingerprint: string;
-  /** The earliest window start that was to be billed, milliseconds since the epoch. */
+  /** The earliest billable window start, milliseconds since the epoch. */
   readonly billableFrom?: number;
-  /** The streams that it is provisioned for. */
+  /** The streams that the customer is provisioned for. */
   readonly streams: readonly string[];
 }

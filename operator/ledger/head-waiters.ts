@@ -4,7 +4,7 @@ interface Waiter {
   reject(reason: unknown): void;
 }
 
-/** Readers that wait for events beyond a sequence number. */
+/** Readers that wait for events after a sequence number. */
 export class HeadWaiters {
   readonly #waiters = new Set<Waiter>();
   #head: number;
@@ -13,7 +13,7 @@ export class HeadWaiters {
     this.#head = initialHead;
   }
 
-  /** Resolves once {@link advance} was called with more than `afterSequence`; rejects with the signal's reason. */
+  /** Resolves when {@link advance} passes `afterSequence`; rejects with the signal's reason. */
   async wait(afterSequence: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     if (this.#head > afterSequence) return;

@@ -5,12 +5,12 @@ export interface LedgerMetrics {
   conflict(): void;
   conflicts(): number;
   appended(events: number, duplicates: number, seconds: number): void;
-  /** Lets the gauges show these figures whenever they are asked for. */
+  /** Makes the gauges read these figures at each scrape. */
   observe(stats: () => LedgerStats): void;
   close(): void;
 }
 
-/** Seconds; a sync takes 0.1 ms on a good disk and 10 ms on a network volume. */
+/** Seconds; a sync takes 0.1 ms on a fast disk and 10 ms on a network volume. */
 const APPEND_BUCKETS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 5, 10];
 
 const GAUGES: readonly {
@@ -27,12 +27,12 @@ const GAUGES: readonly {
   { name: 'meterfeed_ledger_segments', help: 'Segments', read: ({ segments }) => segments },
   {
     name: 'meterfeed_ledger_disk_used_ratio',
-    help: 'Share of its room that the ledger uses',
+    help: 'Share of the available disk space that the ledger uses',
     read: ({ disk }) => disk.usedRatio,
   },
   {
     name: 'meterfeed_ledger_oldest_timestamp_seconds',
-    help: 'When the oldest segment or day that is stored was begun; 0 where that is not known',
+    help: 'When the oldest stored segment began; 0 when unknown',
     read: ({ oldestAt = 0 }) => oldestAt / 1000,
   },
   {
@@ -42,7 +42,7 @@ const GAUGES: readonly {
   },
   {
     name: 'meterfeed_ledger_standby_missing',
-    help: '1 while LEDGER_DURABILITY asks for a synchronous standby and the database has none',
+    help: '1 while LEDGER_DURABILITY requires a synchronous standby and the database has none',
     read: ({ standbyMissing = false }) => Number(standbyMissing),
   },
   {
@@ -52,19 +52,19 @@ const GAUGES: readonly {
   },
 ];
 
-/** The ledger's metrics, in a registry where one is given. */
+/** The ledger's metrics, registered if there is a registry. */
 export function createLedgerMetrics(registry: Registry | undefined): LedgerMetrics {
   let conflicts = 0;
   const registers = registry === undefined ? [] : [registry];
   const events = new Counter({
     name: 'meterfeed_ledger_events_total',
-    help: 'Events offered to the ledger, by what became of them',
+    help: 'Events offered to the ledger, by outcome',
     labelNames: ['outcome'],
     registers,
   });
   const seconds = new Histogram({
     name: 'meterfeed_ledger_append_seconds',
-    help: 'Time from an append being asked for to its being durable',
+    help: 'Time from an append request until it is durable',
     buckets: APPEND_BUCKETS,
     registers,
   });

@@ -3,22 +3,32 @@ import type { Rollups } from './rollups.ts';
 
 /**
  * The ledger: a durable, ordered, deduplicated sequence of usage events with one cursor per
- * destination. Everything above this interface is ignorant of the storage behind it. What it promises
- * is in docs/reference/ledger-format.md#promises; `testing/conformance.ts` tests it on every implementation.
+ * destination. Code above this interface does not know the storage.
+ * docs/reference/ledger-format.md#promises states its guarantees; `testing/conformance.ts` tests
+ * them on every implementation.
  */
 export interface Ledger {
-  /** Events and records as one durable unit: when it resolves `appended` they survive a power cut; otherwise nothing of them counts. */
+  /**
+   * Appends events and records as one durable unit. After `appended` they survive a power cut;
+   * after any other outcome none of them is stored.
+   */
   append(batch: AppendBatch): Promise<AppendOutcome>;
-  /** Up to `limit` events after a sequence number, in order. An empty page means that the reader has caught up. */
+  /**
+   * Up to `limit` events after a sequence number, in order. An empty page means that there are no
+   * more.
+   */
   read(afterSequence: number, limit: number): Promise<ReadOutcome>;
   /**
    * Events whose window starts in `[from, to)`, in ledger order; for export and sums. Throws a
-   * {@link LedgerReadError} where stored bytes are damaged, so that no sum is silently too small.
+   * {@link LedgerReadError} at damaged bytes, so that no sum is silently too small.
    */
   scan(from: number, to: number, signal?: AbortSignal): AsyncIterable<StoredEvent>;
-  /** The event of an id; undefined when it was never stored or is no longer kept. Rejects with a {@link LedgerReadError} where stored bytes are damaged. */
+  /**
+   * The event with an id; undefined if it was never stored or is deleted. Rejects with a {@link
+   * LedgerReadError} at damaged bytes.
+   */
   find(id: string): Promise<UsageEvent | undefined>;
-  /** The sequence number of the newest event; 0 when there is none. */
+  /** The sequence number of the newest event; 0 if there is none. */
   head(): number;
   /** The sequence number before the oldest event that is still stored. */
   lowWater(): number;
@@ -28,19 +38,28 @@ export interface Ledger {
   /** The cursors of all destinations, retired ones included. */
   cursors(): readonly Cursor[];
   /**
-   * Durably moves a destination's cursor forward (never back), creating it when there is none, and
-   * changes records in the same durable unit: an event that a cursor passes undelivered is parked
-   * by the very write that passes it.
+   * Durably moves a destination's cursor forward, never back, and creates it if there is none.
+   * Changes records in the same durable unit: the write that passes an undelivered event also
+   * stores why.
    */
   commitCursor(destination: string, sequence: number, commit?: CursorCommit): Promise<WriteOutcome>;
-  /** Durably puts a cursor at any position; only for operators, who accept that destinations may bill twice. */
+  /**
+   * Durably sets a cursor to any position. For operators only, who accept that destinations may
+   * bill twice.
+   */
   moveCursor(destination: string, sequence: number): Promise<WriteOutcome>;
-  /** Marks a cursor as retired at `at`: it holds back retention only until `at` + retention (docs/reference/ledger-format.md#deletion). Appending to it again revives it. */
+  /**
+   * Marks a cursor as retired at `at`: it delays deletion only until `at` + retention
+   * (docs/reference/ledger-format.md#deletion). A later commit makes it active again.
+   */
   retireCursor(destination: string, at: number): Promise<WriteOutcome>;
-  /** Forgets a cursor. */
+  /** Deletes a cursor. */
   dropCursor(destination: string): Promise<WriteOutcome>;
 
-  /** A small record kept beside the events (journal, gaps, tenant ids, dead letters, billing states). */
+  /**
+   * Reads a small record beside the events: journal, gaps, tenant ids, dead letters, billing
+   * states.
+   */
   record(key: string): Promise<string | undefined>;
   /** All records whose key begins with `prefix`, in key order. */
   records(prefix: string): AsyncIterable<readonly [key: string, value: string]>;
@@ -48,49 +67,54 @@ export interface Ledger {
   writeRecords(changes: readonly RecordChange[]): Promise<WriteOutcome>;
 
   /**
-   * Compares with a position that was noted outside of the ledger, before anything is appended; a position of
-   * another ledger says nothing. Where the newest events are missing or have become others, that is a problem
-   * from then on, and numbers up to the anchor's are not given again (docs/reference/ledger-format.md#a-head-that-went-back).
+   * Compares the ledger with an anchor stored outside of it, before anything is appended. Ignores
+   * the anchor of another ledger. Reports a problem if the newest events are missing or differ, and
+   * never uses the sequence numbers up to the anchor's again
+   * (docs/reference/ledger-format.md#a-head-that-went-back).
    */
   compareWith(anchor: LedgerAnchor): Promise<WriteOutcome>;
-  /** Deletes whole segments that every cursor has passed and that are older than the retention. */
+  /**
+   * Deletes complete segments that every cursor has passed and that are older than the retention.
+   */
   retain(now: number): Promise<void>;
-  /** The retention from the next {@link retain} on, milliseconds. */
+  /** Sets the retention for the next {@link retain}, milliseconds. */
   setRetention(retentionMs: number): void;
-  /** Checks every stored byte of a range of sequence numbers. */
+  /** Checks every stored event, id, record and cursor. */
   verify(signal?: AbortSignal): Promise<VerifyReport>;
   stats(): LedgerStats;
-  /** Waits for the write under way and releases the directory. */
+  /** Waits for the current write and releases the storage. */
   close(): Promise<void>;
 }
 
-/** What a cursor's move depends on, and what is written with it. */
+/** Precondition of a cursor's move, and the records written with it. */
 export interface CursorCommit {
   /**
-   * The position that was read from: nothing is written and the outcome is `retryable` when the
-   * cursor no longer stands there, so that an operator's move is not undone by what was in flight;
-   * read the cursor again. `none`: there was no cursor.
+   * The position that the reader started from; `none` if there was no cursor. If the cursor is
+   * elsewhere, nothing is written and the outcome is `retryable`: read the cursor again. So a
+   * delivery in progress cannot undo an operator's move.
    */
   readonly from?: number | 'none';
-  /** Changed together with the cursor; also when the cursor stands at the position already. */
+  /** Records to change with the cursor, even if the cursor already is at the position. */
   readonly records?: readonly RecordChange[];
 }
 
-/** A position of a ledger, kept outside of it: in the status of the MeteringPolicy. */
+/** A position of a ledger, stored outside of it in the status of the MeteringPolicy. */
 export interface LedgerAnchor {
   readonly ledgerId: string;
-  /** The newest event by then. */
+  /** Sequence number of the newest event at that time. */
   readonly sequence: number;
-  /** The chain value at it, hex. */
+  /** The chain value at that event, hex. */
   readonly chain: string;
 }
 
-/** One batch to append. Repeats of an id, inside the batch or of a stored event, are dropped: first write wins. */
+/**
+ * One batch to append. An event with the id of an earlier one, stored or in the batch, is dropped.
+ */
 export interface AppendBatch {
   readonly events: readonly UsageEvent[];
-  /** Changed in the same durable unit as the events. */
+  /** Records to change in the same durable unit. */
   readonly records?: readonly RecordChange[];
-  /** Set by the collector: the end of the window that this batch closes, in milliseconds. */
+  /** The end of the window that this batch closes, milliseconds; only the collector sets it. */
   readonly windowEnd?: number;
 }
 
@@ -100,13 +124,13 @@ export interface RecordChange {
   readonly value: string | undefined;
 }
 
-/** What became of each event of a batch, by its index. */
+/** Outcome of one event of a batch. */
 export type EventOutcome = 'accepted' | 'duplicate' | 'conflict';
 
 /**
- * `outcomes[i]` belongs to `events[i]`: `duplicate` has the same id, quantity and identity as a
- * stored event, `conflict` the same id and another quantity or identity (it is not stored; it is
- * counted and logged).
+ * `outcomes[i]` belongs to `events[i]`. `duplicate`: a stored event has the same id, quantity and
+ * identity. `conflict`: a stored event has the same id and another quantity or identity; the new
+ * one is not stored, but counted and logged.
  */
 export type AppendOutcome =
   | { readonly kind: 'appended'; readonly outcomes: readonly EventOutcome[]; readonly head: number }
@@ -115,18 +139,21 @@ export type AppendOutcome =
 export type WriteOutcome = { readonly kind: 'written' } | LedgerFailure;
 
 /**
- * `retryable`: nothing is acknowledged, try again. `full`: no room on the volume; retry later.
- * `fenced`: another writer owns the ledger; stop. `corrupt`: stored bytes are damaged; stop and tell.
- * `invalid`: the call itself is wrong (a cursor beyond the newest event); repeating it is useless.
+ * A failed call, by cause:
+ * - `retryable`: nothing is acknowledged; try again.
+ * - `full`: the volume is full; try again later.
+ * - `fenced`: another process writes the ledger; stop.
+ * - `corrupt`: stored bytes are damaged; stop and report it.
+ * - `invalid`: the call is wrong, such as a cursor beyond the newest event; a retry is useless.
  */
 export interface LedgerFailure {
   readonly kind: 'failed';
   readonly cause: 'retryable' | 'full' | 'fenced' | 'corrupt' | 'invalid';
-  /** `what: where: "input"`, fit for a log line. */
+  /** `what: where: "input"`, one line for a log. */
   readonly message: string;
 }
 
-/** What came of opening a ledger. `epoch`: by which a database tells its leaders apart, where it is one. */
+/** Outcome of opening a ledger. `epoch` numbers the leaders of a stream in a database. */
 export type OpenLedgerOutcome =
   | {
       readonly kind: 'opened';
@@ -136,7 +163,7 @@ export type OpenLedgerOutcome =
     }
   | LedgerFailure;
 
-/** Thrown by iterations over the ledger, which have no other way to say why they end early. */
+/** Thrown by iterations and reads of the ledger, with the failure that ended them. */
 export class LedgerReadError extends Error {
   readonly failure: LedgerFailure;
 
@@ -162,7 +189,7 @@ export type ReadOutcome =
 
 export interface Cursor {
   readonly destination: string;
-  /** Every event up to and including this number is delivered, or parked for a stated reason. */
+  /** Every event up to this number, included, is delivered or stored with a reason why not. */
   readonly sequence: number;
   /** End of the window of the event at the cursor, RFC 3339; absent before the first event. */
   readonly windowEnd?: string;
@@ -178,35 +205,44 @@ export interface VerifyReport {
   readonly lastSequence: number;
   /** Hash of the chain at the last event, hex. */
   readonly chain: string;
-  /** The first 20 problems, each naming the segment and the sequence number. */
+  /** The first 20 problems, with the segment and the sequence number of each. */
   readonly errors: readonly string[];
 }
 
 export interface LedgerStats {
-  /** Tells this ledger from every other one; never changes. */
+  /** Unique id of this ledger; never changes. */
   readonly ledgerId: string;
   readonly sequence: number;
   readonly bytes: number;
   readonly segments: number;
   readonly chain: string;
-  /** Last closed window, milliseconds since the epoch; absent before the first. */
+  /** End of the last closed window, milliseconds since the epoch; absent before the first. */
   readonly lastWindowEnd?: number;
-  /** Append time when the oldest stored segment was opened, milliseconds since the epoch. */
+  /** When the oldest stored segment began, milliseconds since the epoch. */
   readonly oldestAt?: number;
-  /** RETENTION in force, milliseconds; absent where nothing is ever deleted. */
+  /** RETENTION in force, milliseconds; absent if nothing is ever deleted. */
   readonly retentionMs?: number;
-  /** A synchronous standby is asked for and there is none, so that nothing is acknowledged; absent where none is asked for. */
+  /**
+   * True while a required synchronous standby is missing, so that nothing is acknowledged; absent
+   * if none is required.
+   */
   readonly standbyMissing?: boolean;
-  /** Events that had the id of a stored event and another quantity or identity, since start. */
+  /**
+   * Number of events since start that had the id of a stored event and another quantity or
+   * identity.
+   */
   readonly conflicts: number;
   /**
-   * Events whose window ended at or before this time may have been deleted: a repeat of them would
-   * not be recognised and must be refused. Milliseconds since the epoch; 0 while nothing is deleted.
+   * Events whose window ended at or before this time may have been deleted. Repeats of them cannot
+   * be recognized and must be refused. Milliseconds since the epoch; 0 while nothing is deleted.
    */
   readonly horizon: number;
-  /** Damage and missing ranges found so far, in words, at most 20; empty is healthy. */
+  /** Damage and missing ranges found so far, at most 20 texts; empty when the ledger is healthy. */
   readonly problems: readonly string[];
-  /** What the ledger takes and what is free beside it; absent where that has no meaning. See `volumeNeeded`. */
+  /**
+   * Bytes that the ledger uses plus free bytes of the volume; absent without a volume. See
+   * `volumeNeeded`.
+   */
   readonly roomBytes?: number;
   /** `normal` → `warn` (75 %) → `ingest-refused` (85 %) → `collector-paused` (95 %). */
   readonly disk: {

@@ -1,11 +1,11 @@
-/** The first and the last number of events that follow each other without a hole. */
+/** The first and last sequence number of consecutive events. */
 export interface SequenceRange {
   readonly firstSequence: number;
-  /** `firstSequence - 1` where there are none. */
+  /** `firstSequence - 1` if there are none. */
   readonly lastSequence: number;
 }
 
-/** Numbers that were given and are not stored between ascending ranges, in words. */
+/** Returns a text for each range of missing numbers between ascending ranges. */
 export function missingRanges(ranges: readonly SequenceRange[]): readonly string[] {
   return ranges.flatMap(({ firstSequence }, index) => {
     const before = ranges[index - 1]?.lastSequence;

@@ -2,8 +2,8 @@ import { sortedEntries } from '../model/bytewise.ts';
 import type { UsageEvent } from '../model/event.ts';
 
 /**
- * Whether two events of one id say the same: equal quantity and equal identity. A repeat that
- * does is a duplicate; one that does not is a conflict: the first write wins (docs/reference/events.md#ids).
+ * Whether two events with the same id have equal quantity and identity. An equal repeat is a
+ * duplicate, any other a conflict: the first write wins (docs/reference/events.md#ids).
  */
 export function sameCharge(a: UsageEvent, b: UsageEvent): boolean {
   return (

@@ -1,19 +1,22 @@
 import type { Ledger } from './ledger.ts';
 
-/** Measured 160 to 210 on disk; the rest is for events with long names and many dimensions. */
+/** 160 to 210 measured on disk, plus a margin for long names and many dimensions. */
 const BYTES_PER_EVENT = 250;
-/** From 75 % on delivered segments go before their time (docs/reference/ledger-format.md#disk-use). */
+/** Above 75 % delivered segments are deleted early (docs/reference/ledger-format.md#disk-use). */
 const USABLE_SHARE = 0.75;
-/** From 95 % on no window is closed (docs/reference/troubleshooting.md#the-volume). */
+/** Above 95 % no window is closed (docs/reference/troubleshooting.md#the-volume). */
 const FULL_SHARE = 0.95;
 
-/** The bytes that a volume must have to keep every event for RETENTION (docs/reference/ledger-format.md#disk-use). */
+/**
+ * The bytes that a volume needs to keep every event for RETENTION
+ * (docs/reference/ledger-format.md#disk-use).
+ */
 export function volumeNeeded({
   eventsPerWindow,
   windowMs,
   retentionMs,
 }: {
-  /** Events that one window brings, as seen or as expected: about ten for a tenant cluster. */
+  /** Measured or expected events per window: about ten for each tenant cluster. */
   readonly eventsPerWindow: number;
   readonly windowMs: number;
   readonly retentionMs: number;
@@ -22,13 +25,14 @@ export function volumeNeeded({
   return Math.ceil((events * BYTES_PER_EVENT) / USABLE_SHARE);
 }
 
-/** About the bytes that a number of events takes. */
+/** Estimated bytes of a number of events. */
 export function bytesOf(events: number): number {
   return events * BYTES_PER_EVENT;
 }
 
 /**
- * How long a stretch of events the volume holds at the pace of those that it has, in milliseconds; undefined where that is not known.
+ * Estimates how many milliseconds of events fit on the volume at the rate of the stored ones;
+ * undefined if unknown.
  */
 export function stretchThatFits(
   ledger: Pick<Ledger, 'head' | 'lowWater' | 'stats'>,

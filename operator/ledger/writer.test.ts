@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { testEvent, testWindow, TEST_WINDOW_START } from './testing/events.ts';
-import { encodeEvents, type Request, type RequestOutcome, Writer } from './writer.ts';
+import { encodeEvents, type Request, type WriteRequestOutcome, Writer } from './writer.ts';
 
-/** A store that writes nothing until it is let go. */
+/** A store that writes nothing until it is released. */
 function heldStore() {
   const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
   const batches: number[] = [];
-  const write = async (requests: readonly Request[]): Promise<readonly RequestOutcome[]> => {
+  const write = async (requests: readonly Request[]): Promise<readonly WriteRequestOutcome[]> => {
     batches.push(requests.length);
     await held;
     return requests.map(() => ({ kind: 'appended', outcomes: [], head: 0 }));

@@ -11,37 +11,40 @@ interface Queued {
 interface Waiting<R> {
   readonly request: R;
   readonly events: number;
-  /** Of its events' text. */
+  /** Characters of its events' texts. */
   readonly characters: number;
-  readonly resolve: (outcome: RequestOutcome) => void;
+  readonly resolve: (outcome: WriteRequestOutcome) => void;
 }
 
-/** A batch takes requests until it has this many events; a single request may have more. */
+/** A batch takes requests up to this many events; a single request may have more. */
 const BATCH_EVENTS = 1_000;
-/** Requests that carry no event are small, but not free. */
+/** Limit of requests in a batch, for requests without events. */
 const BATCH_REQUESTS = 2_000;
-/** What may wait of pushed events. */
+/** Limits of waiting pushed events. */
 const QUEUE_EVENTS = 20_000;
 const QUEUE_CHARACTERS = 16 * 1024 * 1024;
 
 /**
- * The queue in front of the store: what waits while a batch is being written becomes the next one. `R`: what the storage is asked
- * for: {@link Request}, and what it asks of itself.
+ * The queue in front of the store: requests that wait during a write form the next batch. `R`: the
+ * storage's requests, {@link Request} and further ones.
  */
 export class Writer<R extends Queued> {
-  readonly #write: (requests: readonly R[]) => Promise<readonly RequestOutcome[]>;
+  readonly #write: (requests: readonly R[]) => Promise<readonly WriteRequestOutcome[]>;
   readonly #queue: Waiting<R>[] = [];
   #waitingEvents = 0;
   #waitingCharacters = 0;
   #running: Promise<void> | undefined;
   #isStopping = false;
 
-  constructor(write: (requests: readonly R[]) => Promise<readonly RequestOutcome[]>) {
+  constructor(write: (requests: readonly R[]) => Promise<readonly WriteRequestOutcome[]>) {
     this.#write = write;
   }
 
-  /** Waits for its turn. Refuses with `retryable` when too much waits already and `bounded` is set. */
-  async submit(request: R, bounded: boolean): Promise<RequestOutcome> {
+  /**
+   * Queues a request and resolves with its outcome. If `bounded`, refuses with `retryable` when the
+   * queue is full.
+   */
+  async submit(request: R, bounded: boolean): Promise<WriteRequestOutcome> {
     if (this.#isStopping) return ledgerFailure('retryable', 'ledger: closed');
     const { events, characters } = sizeOf(request);
     const isFull =
@@ -59,7 +62,7 @@ export class Writer<R extends Queued> {
     });
   }
 
-  /** Refuses further requests and resolves when those that wait are written. */
+  /** Refuses further requests and resolves when the waiting ones are written. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     await this.#running;
@@ -99,7 +102,7 @@ function sizeOf({ events = [] }: Queued): { readonly events: number; readonly ch
   return { events: events.length, characters };
 }
 
-/** An event that is to be stored, and its text, by which the room it takes is known. */
+/** An event to store and its text, which determines its size. */
 export interface EncodedEvent {
   readonly event: UsageEvent;
   readonly text: string;
@@ -109,7 +112,7 @@ export function encodeEvents(events: readonly UsageEvent[]): readonly EncodedEve
   return events.map((event) => ({ event, text: encodeEvent(event) }));
 }
 
-/** What a caller wants written. Requests that wait together become one batch. */
+/** A write request of a caller. Requests that wait together become one batch. */
 export type Request =
   | {
       readonly kind: 'append';
@@ -120,11 +123,11 @@ export type Request =
   | {
       readonly kind: 'cursor';
       readonly destination: string;
-      /** Decides on the cursor as it is when the batch is made; `drop` deletes it. */
+      /** Decides from the cursor at the time of the batch; `drop` deletes it. */
       readonly plan: (current: Cursor | undefined, head: number) => CursorMove | 'drop';
-      /** Changed unless the plan fails. */
+      /** Records to change unless the plan fails. */
       readonly records?: readonly RecordChange[];
     };
 
-/** What became of a request: `appended` for every kind that was written. */
-export type RequestOutcome = Extract<AppendOutcome, { kind: 'appended' }> | LedgerFailure;
+/** Outcome of a request: `appended` for every kind that was written. */
+export type WriteRequestOutcome = Extract<AppendOutcome, { kind: 'appended' }> | LedgerFailure;

@@ -1,6 +1,6 @@
 import type { Logger } from '../../telemetry/logger.ts';
 
-/** A logger that keeps its lines for the test to look at. */
+/** A logger that stores its lines for the test. */
 export interface CapturingLogger extends Logger {
   readonly lines: readonly string[];
 }

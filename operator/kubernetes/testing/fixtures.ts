@@ -1,6 +1,6 @@
 import type { RawObject } from '../source.ts';
 
-/** The plural of what a test's code under test is told of, such as `pods`. */
+/** The plural of the watched resource, such as `pods`. */
 export type FixtureKind = string;
 
 type See = (kind: FixtureKind, object: RawObject) => RawObject;
@@ -8,19 +8,19 @@ type See = (kind: FixtureKind, object: RawObject) => RawObject;
 let seeing: See | undefined;
 
 /**
- * From here on `see` is given every object that the test rigs hand to the code under test, and what
- * it gives back takes the object's place. Without it objects stay as they are written.
+ * From now on `see` receives every object that the test rigs pass to the code under test, and its
+ * result replaces the object. Without it objects are passed unchanged.
  */
 export function interceptFixtures(see?: See): void {
   seeing = see;
 }
 
-/** What the code under test is to be told in the place of `object`. */
+/** The object to pass to the code under test in place of `object`. */
 export function seeFixture(kind: FixtureKind, object: RawObject): RawObject {
   return seeing === undefined ? object : seeing(kind, object);
 }
 
-/** Fixtures of control planes are StatefulSets unless they say otherwise. */
+/** Fixtures of control planes are StatefulSets by default. */
 export function workloadKind(object: RawObject): FixtureKind {
   return object['kind'] === 'Deployment' ? 'deployments' : 'statefulsets';
 }

@@ -2,9 +2,9 @@ import type { Clock } from '../../telemetry/clock.ts';
 
 /** A clock that stands still until a test advances it. Wall clock and monotonic clock move together. */
 export interface ManualClock extends Clock {
-  /** Moves time on and wakes, in order, every sleeper whose time has come. */
+  /** Advances the time and wakes every due sleeper, in order. */
   advance(ms: number): Promise<void>;
-  /** Resolves when somebody sleeps for a duration that the predicate accepts, with that duration. */
+  /** Resolves with the duration of the next sleep that the predicate accepts. */
   sleeper(accepts?: (ms: number) => boolean): Promise<number>;
   readonly sleepers: number;
 }
@@ -68,7 +68,7 @@ export function createManualClock(start = Date.UTC(2026, 0, 1)): ManualClock {
         if (next === undefined || next.wakeAt > target) break;
         elapsed = Math.max(elapsed, next.wakeAt);
         next.wake();
-        // Whoever woke may go back to sleep before the target.
+        // A woken sleeper may sleep again before the target.
         await new Promise(setImmediate);
       }
       elapsed = target;

@@ -7,13 +7,13 @@ export interface RecordedChange<T> {
   readonly arrival: Arrival;
 }
 
-/** A handler that remembers what it was told and lets a test wait for it. */
+/** A handler that records its changes and lets a test wait for them. */
 export interface RecordingHandler<T extends Projected> extends SourceHandler<T> {
   readonly changes: readonly RecordedChange<T>[];
   /** `upserted a/x`, `deleted a/x`, …, in order. */
   readonly log: readonly string[];
   until(holds: () => boolean): Promise<void>;
-  /** Resolves with the change once it has been told. */
+  /** Resolves with the change once it was reported. */
   received(kind: RecordedChange<T>['kind'], name: string): Promise<RecordedChange<T>>;
 }
 

@@ -12,7 +12,7 @@ import { type CapturingLogger, createCapturingLogger } from './capturing-logger.
 import { createRecordingHandler, type RecordingHandler } from './recording-handler.ts';
 import type { ScriptedApiServer } from './scripted-api-server.ts';
 
-/** What the tests keep of a pod. */
+/** The fields of a pod that the tests use. */
 export interface TestPod extends Projected {
   readonly phase: string;
 }
@@ -26,7 +26,7 @@ export function projectTestPod(object: RawObject): TestPod | undefined {
   return { uid, namespace, name, phase };
 }
 
-/** A running reflector against a scripted server, with everything it tells. */
+/** A running reflector of a scripted server, with the changes that it reports. */
 export interface ReflectorRig {
   readonly source: Source<TestPod>;
   readonly handler: RecordingHandler<TestPod>;
@@ -49,7 +49,7 @@ export interface RigOptions
 
 const never = new AbortController().signal;
 
-/** Starts a reflector of pods and, unless the test wants to wait itself, waits until it is ready. */
+/** Starts a reflector of pods and waits until it is ready, unless the test does. */
 export async function startReflector(
   server: Pick<ScriptedApiServer, 'kubeConfig'>,
   options: RigOptions & { readonly waitUntilReady?: boolean } = {},

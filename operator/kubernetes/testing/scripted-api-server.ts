@@ -3,7 +3,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { KubeConfig } from '@kubernetes/client-node';
 import type { RawObject } from '../source.ts';
 
-/** What the server does with a request instead of answering it properly. */
+/** A failure with which the server answers a request. */
 export type Mishap =
   | {
       readonly kind: 'answer';
@@ -13,9 +13,9 @@ export type Mishap =
     }
   /** The socket is destroyed without an answer. */
   | { readonly kind: 'cut' }
-  /** Answers properly, but only when {@link ScriptedApiServer.release} is called. */
+  /** Answers correctly, but only after {@link ScriptedApiServer.release}. */
   | { readonly kind: 'hold' }
-  /** A watch that opens and then says nothing, whatever happens. */
+  /** A watch that opens and then sends nothing. */
   | { readonly kind: 'quiet' };
 
 export interface SeenRequest {
@@ -28,8 +28,8 @@ export interface SeenRequest {
 }
 
 /**
- * An API server with one collection of objects, over plain HTTP on 127.0.0.1. Lists (paged), watches,
- * resource versions and expiry work as in Kubernetes; a test scripts when they go wrong.
+ * An API server with one collection of objects, over plain HTTP on 127.0.0.1. Lists (paged),
+ * watches, resource versions and expiry work as in Kubernetes; a test scripts failures.
  */
 export interface ScriptedApiServer {
   readonly url: string;
@@ -41,26 +41,26 @@ export interface ScriptedApiServer {
   readonly acceptedSockets: number;
   /** Watches that are open at the moment. */
   readonly openWatches: number;
-  /** Creates or replaces an object, and tells the open watches. */
+  /** Creates or replaces an object, and notifies the open watches. */
   put(object: ScriptedObject): RawObject;
   remove(namespace: string, name: string): void;
-  /** Forgets the history: watches, pages and exact lists from before it get 410. */
+  /** Discards the history: watches, pages and exact lists from before it get 410. */
   compact(): void;
-  /** The next request of the kind suffers; several mishaps queue up. */
+  /** Fails the next request of the kind; several failures queue up. */
   next(kind: SeenRequest['kind'], mishap: Mishap): void;
   /** Like {@link next}, for every request of the kind until cleared with undefined. */
   always(kind: SeenRequest['kind'], mishap: Mishap | undefined): void;
   release(): void;
   cutWatches(): void;
   endWatches(): void;
-  /** Writes bytes as they are into every open watch. */
+  /** Writes bytes unchanged into every open watch. */
   write(text: string): void;
   bookmark(): void;
-  /** Changes the collection without telling anyone: what a lost event looks like. */
+  /** Changes the collection without notifying watches, like a lost event. */
   silently(change: () => void): void;
-  /** Resolves with the next request that fits, from `since` requests on. */
+  /** Resolves with the next matching request, counted from `since`. */
   seen(accepts: (request: SeenRequest) => boolean, since?: number): Promise<SeenRequest>;
-  /** Resolves when the predicate holds; looked at after every request and socket change. */
+  /** Resolves when the predicate is true; checked after every request and socket change. */
   until(holds: () => boolean): Promise<void>;
   close(): Promise<void>;
 }
@@ -194,7 +194,7 @@ export async function startScriptedApiServer(
     if (token === null && !snapshots.has(at)) snapshots.set(at, stateAt(at));
     const all = (snapshots.get(at) ?? []).filter((object) => inNamespace(request.path, object));
     const limit = Number(request.query.get('limit') ?? all.length);
-    // Like the real one, it leaves the type to the list.
+    // Like the real one, it sends the type only with the list.
     const items = all
       .slice(offset, offset + limit)
       .map(({ apiVersion: _a, kind: _k, ...rest }) => rest);
@@ -207,7 +207,7 @@ export async function startScriptedApiServer(
     });
   }
 
-  /** Undoes the history from now back to the version; silent changes are part of every version. */
+  /** Undoes the history back to the version; silent changes are part of every version. */
   function stateAt(version: number): readonly RawObject[] {
     const state = new Map(objects);
     for (const change of history.toReversed()) {

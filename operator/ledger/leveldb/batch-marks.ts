@@ -10,7 +10,10 @@ export interface BatchMark {
   readonly appendedAt: number;
   /** The chain value at the last event, hex. */
   readonly chain: string;
-  /** The root of the batch's tree, hex: all that a proof needs of batches in which a tenant has no event. Absent before the link. */
+  /**
+   * The root of the batch's tree, hex. A proof for a tenant without events in the batch needs only
+   * this. Absent before the link.
+   */
   readonly root?: string;
 }
 

@@ -9,15 +9,15 @@ export interface StoredBatch {
   readonly mark: BatchMark;
   readonly entries: readonly {
     readonly sequence: number;
-    /** Exactly as it is stored. */
+    /** The exact stored text. */
     readonly text: string;
     readonly event: UsageEvent;
   }[];
 }
 
 /**
- * The batches from the one that begins with event `first` to the one that ends with `last`, each event checked. Throws a
- * LedgerReadError at damage.
+ * The batches from event `first` to event `last`, where a batch begins and ends. Checks every event
+ * and throws a LedgerReadError at damage.
  */
 export async function* readBatchesFrom(
   database: Database,

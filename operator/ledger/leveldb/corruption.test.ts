@@ -34,7 +34,10 @@ beforeAll(async () => {
 
 afterAll(() => remove());
 
-/** Damages a copy of the ledger and reads all of it. Gives `equal`, or the words with which damage is told. */
+/**
+ * Damages a copy of the ledger and reads all of it. Returns `equal`, or the message that reports
+ * the damage.
+ */
 async function readDamaged(damage: (directory: string) => Promise<void>): Promise<string> {
   await rm(copy, { recursive: true, force: true });
   await cp(original, copy, { recursive: true });
@@ -79,7 +82,7 @@ describe('damage is found or does no harm', () => {
     RUN_MS * FLIPS,
   );
 
-  test('a flipped bit in any table is told before LevelDB reads it, which might end the process', async () => {
+  test('a flipped bit in any table is reported before LevelDB reads it, which might end the process', async () => {
     const tables = files.filter((name) => name.endsWith('.ldb'));
     expect(tables.length).toBeGreaterThan(3);
     for (const table of tables) {
@@ -94,7 +97,7 @@ describe('damage is found or does no harm', () => {
     }
   });
 
-  test('a log of LevelDB cut short at any place is told', async () => {
+  test('a log of LevelDB cut short at any place is reported', async () => {
     const log = await activeFile(/\.log$/);
     const { size } = await stat(join(original, log));
     for (let length = 0; length < size; length += Math.ceil(size / 25)) {
@@ -103,7 +106,7 @@ describe('damage is found or does no harm', () => {
     }
   });
 
-  test('a log of LevelDB whose end is zeroed is told', async () => {
+  test('a log of LevelDB whose end is zeroed is reported', async () => {
     const log = await activeFile(/\.log$/);
     const bytes = await readFile(join(original, log));
     for (let from = 97; from < bytes.length; from += Math.ceil(bytes.length / 15)) {
@@ -119,7 +122,7 @@ describe('damage is found or does no harm', () => {
     ['CURRENT', /CURRENT$/],
     ['MANIFEST', /MANIFEST-\d+$/],
     ['a log', /\.log$/],
-  ])('a missing %s is told by name, and nothing further is deleted', async (_, pattern) => {
+  ])('a missing %s is reported by name, and nothing further is deleted', async (_, pattern) => {
     const name = await activeFile(pattern);
     const outcome = await readDamaged((directory) => rm(join(directory, name)));
     expect(outcome).not.toBe('equal');
@@ -136,7 +139,7 @@ describe('damage is found or does no harm', () => {
     expect(outcome).toContain(name);
   });
 
-  test('a missing sealed segment is told, and does not keep the ledger from opening', async () => {
+  test('a missing sealed segment is reported, and does not keep the ledger from opening', async () => {
     const outcome = await readDamaged((directory) =>
       rm(join(directory, 'segment-0000000000000001'), { recursive: true }),
     );

@@ -6,16 +6,16 @@ import { damage } from '../failures.ts';
 import { isMissing, syncDirectory } from './files.ts';
 import { checkTables, noteTables, type TableChecksums } from './table-checksums.ts';
 
-/** A LevelDB directory. The types of `level` do not say that a key may be missing; these do. */
+/** A LevelDB directory. Unlike the types of `level`, these state that a key may be missing. */
 export interface LevelDatabase<K, V> extends Omit<Level<K, V>, 'get' | 'getMany'> {
   get(key: K, options?: GetOptions<K, V>): Promise<V | undefined>;
   getMany(keys: K[], options?: GetManyOptions<K, V>): Promise<(V | undefined)[]>;
 }
 
-/** One directory of the ledger. Every write to it is synced. */
+/** One segment's LevelDB directory. Every write to it is synced. */
 export type Database = LevelDatabase<Buffer, Buffer>;
 
-/** What a database held at one moment; close it after use. */
+/** A database's content at one moment; close it after use. */
 export type Snapshot = ReturnType<Database['snapshot']>;
 
 /** One change within a batch. */
@@ -23,10 +23,13 @@ export type Operation =
   | { readonly type: 'put'; readonly key: Buffer; readonly value: Buffer }
   | { readonly type: 'del'; readonly key: Buffer };
 
-/** What is known of the table files of an open database. */
+/** Checksums of the table files of each open database. */
 const tables = new WeakMap<Database, TableChecksums>();
 
-/** Open tables are mapped into memory whole: 64 of 1 MiB. LevelDB accepts neither fewer nor smaller ones. */
+/**
+ * Open tables are mapped into memory completely: 64 of 1 MiB. LevelDB accepts neither fewer nor
+ * smaller ones.
+ */
 const MAX_OPEN_FILES = 74;
 const MAX_TABLE_BYTES = 1024 * 1024;
 const ACTIVE = {
@@ -43,8 +46,8 @@ const SEALED = {
 };
 
 /**
- * Opens an existing database, after a look at its table files; it never creates one, because LevelDB
- * would hide a loss that way. Throws a LedgerReadError when a table file has changed.
+ * Opens an existing database after checking its table files. It never creates one, because LevelDB
+ * would hide a loss by that. Throws a LedgerReadError if a table file has changed.
  */
 export async function openDatabase(directory: string, use: 'active' | 'sealed'): Promise<Database> {
   const checked = await checkTables(directory);
@@ -54,7 +57,10 @@ export async function openDatabase(directory: string, use: 'active' | 'sealed'):
   return database;
 }
 
-/** Notes the checksums of the table files that LevelDB has written since; without room for it, next time. */
+/**
+ * Stores the checksums of the table files that LevelDB has written since. On a full volume the next
+ * call does it.
+ */
 export async function noteDatabaseTables(database: Database): Promise<void> {
   const known = tables.get(database) ?? {};
   tables.set(database, await noteTables(database.location, known).catch(() => known));
@@ -74,7 +80,7 @@ async function open(directory: string, sizes: typeof ACTIVE, create: boolean): P
   });
   await database.open();
   try {
-    // LevelDB does not sync the name CURRENT, by which alone its new files are found after a power cut.
+    // LevelDB does not sync the name CURRENT, which leads to its new files after a power cut.
     await syncDirectory(directory);
     return database;
   } catch (error) {
@@ -84,19 +90,19 @@ async function open(directory: string, sizes: typeof ACTIVE, create: boolean): P
 }
 
 /**
- * The one way anything is written. LevelDB keeps a batch whole or not at all. A chained batch takes a
- * third of the time that an array of operations takes on the way into LevelDB; with a `turn` others have theirs
- * meanwhile, and nothing is stored before the last operation is on its way.
+ * Writes all operations atomically and synced; every write uses this function. A chained batch
+ * takes a third of the time of an array of operations. With a `slice` other work runs in between;
+ * LevelDB stores nothing before the batch is complete.
  */
 export async function writeBatch(
   database: Database,
   operations: readonly Operation[],
-  turn?: TimeSlice,
+  slice?: TimeSlice,
 ): Promise<void> {
   const batch = database.batch();
   try {
     for (const operation of operations) {
-      if (turn?.isOver === true) await turn.next();
+      if (slice?.isOver === true) await slice.next();
       if (operation.type === 'put') batch.put(operation.key, operation.value);
       else batch.del(operation.key);
     }
@@ -106,14 +112,17 @@ export async function writeBatch(
   }
 }
 
-/** The file by which LevelDB knows its tables. It only grows while a database is open. */
+/** Size of a MANIFEST, LevelDB's list of its tables. It only grows while a database is open. */
 export interface ManifestNote {
   /** `MANIFEST-000123` */
   readonly name: string;
   readonly size: number;
 }
 
-/** Finds the MANIFEST that CURRENT names. Throws a LedgerReadError when either is missing or malformed. */
+/**
+ * Reads the MANIFEST that CURRENT names. Throws a LedgerReadError if either is missing or
+ * malformed.
+ */
 export async function readManifestNote(directory: string): Promise<ManifestNote> {
   const current = join(directory, 'CURRENT');
   const text = await readFile(current, 'utf8').catch((error: unknown) => {
@@ -128,8 +137,9 @@ export async function readManifestNote(directory: string): Promise<ManifestNote>
 }
 
 /**
- * Compares a database's files with what was noted of them while it was last in use. To be called
- * before it is opened: opening a database with a shortened MANIFEST deletes the tables it has forgotten.
+ * Compares a database's MANIFEST with the one noted in its last use. Call it before opening:
+ * LevelDB deletes the tables that a shortened MANIFEST lacks. Throws a LedgerReadError if it is
+ * older or shorter.
  */
 export async function checkManifest(directory: string, noted: ManifestNote): Promise<void> {
   const found = await readManifestNote(directory);

@@ -4,17 +4,17 @@ import type { DiskLevel } from '../ledger.ts';
 import { directoryBytes } from './files.ts';
 import { listSegmentDirectories, segmentName } from './segment-names.ts';
 
-/** How much of its room the ledger uses. */
+/** Disk use of the ledger. */
 export interface DiskUse {
   readonly level: DiskLevel;
-  /** Own bytes ÷ (own bytes + free bytes). */
+  /** Bytes of the ledger ÷ (bytes of the ledger + free bytes). */
   readonly usedRatio: number;
   readonly bytes: number;
   readonly roomBytes: number;
 }
 
 export interface DiskGauge {
-  /** As of the last measurement. */
+  /** The last measurement. */
   current(): DiskUse;
   measure(): Promise<DiskUse>;
 }
@@ -34,7 +34,7 @@ export const systemFreeBytes: FreeBytes = async (directory) => {
   return bavail * bsize;
 };
 
-/** Room that the reserve has still to get back counts as used. */
+/** Creates the gauge. Space that the reserve still has to take counts as used. */
 export function createDiskGauge(
   directory: string,
   reserve: Reserve,
@@ -45,7 +45,7 @@ export function createDiskGauge(
 
   const measure = async (): Promise<DiskUse> => {
     await reserve.restore(await freeBytes(directory));
-    const bytes = await ownBytes(directory);
+    const bytes = await ledgerBytes(directory);
     const free = Math.max(0, (await freeBytes(directory)) - reserve.missingBytes());
     const roomBytes = bytes + free;
     const usedRatio = bytes / Math.max(1, roomBytes);
@@ -64,25 +64,28 @@ export function createDiskGauge(
   };
 }
 
-/** The level at a used share of the room (docs/reference/ledger-format.md#disk-use). */
+/** The level for a used share of the space (docs/reference/ledger-format.md#disk-use). */
 function diskLevel(usedRatio: number): DiskLevel {
   return LEVELS.find(([from]) => usedRatio >= from)?.[1] ?? 'normal';
 }
 
-async function ownBytes(directory: string): Promise<number> {
+async function ledgerBytes(directory: string): Promise<number> {
   const { segments } = await listSegmentDirectories(directory);
   let bytes = await directoryBytes(directory);
   for (const first of segments) bytes += await directoryBytes(join(directory, segmentName(first)));
   return bytes;
 }
 
-/** Room that is taken while there is plenty, so that LevelDB can still be opened when there is none. */
+/**
+ * A file that occupies space, so that LevelDB can still be opened on a full volume after deleting
+ * it.
+ */
 export interface Reserve {
-  /** Gives the room back to the disk. */
+  /** Deletes the file and so frees its space. */
   release(): Promise<void>;
-  /** Takes it, unless it is there already or this much free room is not twice as much. */
+  /** Creates the file, unless it exists or less than twice its size is free. */
   restore(freeBytes: number): Promise<void>;
-  /** Bytes that are still to be taken. */
+  /** Bytes that the file does not occupy yet. */
   missingBytes(): number;
 }
 
@@ -113,8 +116,8 @@ export function createReserve(directory: string, bytes: number): Reserve {
 async function writeZeros(path: string, bytes: number): Promise<void> {
   const handle = await open(path, 'w');
   try {
-    for (let rest = bytes; rest > 0; rest -= BLOCK_BYTES) {
-      await handle.write(Buffer.alloc(Math.min(rest, BLOCK_BYTES)));
+    for (let remaining = bytes; remaining > 0; remaining -= BLOCK_BYTES) {
+      await handle.write(Buffer.alloc(Math.min(remaining, BLOCK_BYTES)));
     }
     await handle.sync();
   } finally {

@@ -9,7 +9,7 @@ import { KEY_SPACE, numberKey } from './keys.ts';
 
 const used = useLedgers();
 const EVENTS = 200;
-/** So many are found by their keys, so many by an iteration, and so many by more than one piece of it. */
+/** Counts that are read by keys, by one iteration chunk, and by more than one. */
 const READS = [1, 2, 32, 33, 128, 129, EVENTS];
 
 async function withEvents(action: (database: Database) => Promise<void>): Promise<void> {

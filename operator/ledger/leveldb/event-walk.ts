@@ -10,18 +10,18 @@ import { parseInstant } from './parse-instant.ts';
 /** An event as it is stored. */
 export interface EventEntry {
   readonly sequence: number;
-  /** The whole value: what the chain is made of. */
+  /** The complete value, from which the chain is calculated. */
   readonly value: Buffer;
   /** The event's text. */
   readonly body: Buffer;
 }
 
-/** When the window of a stored event starts, milliseconds since the epoch, without parsing all of the event. */
+/** Window start of a stored event, milliseconds since the epoch; parses only this field. */
 export function windowStartOf({ body }: EventEntry): number {
   return parseInstant(fieldOf(body.toString('latin1'), 'window_start'));
 }
 
-/** One field of an event's text. It parses the whole text only where the field is not found at first sight. */
+/** Reads one field of an event's text. Parses the complete text only if the field is ambiguous. */
 export function fieldOf(text: string, name: 'tenant' | 'window_start'): string {
   const label = `"${name}":"`;
   const from = text.indexOf(label) + label.length;
@@ -32,18 +32,18 @@ export function fieldOf(text: string, name: 'tenant' | 'window_start'): string {
 }
 
 const CHUNK_EVENTS = 128;
-/** So few are found by their keys: to begin and end an iteration takes longer than they do. */
+/** So few events are faster to read by key than by an iterator. */
 const FEW_EVENTS = 32;
 const READ_AHEAD_BYTES = 64 * 1024;
 
-/** The event of an entry whose checksum is right. */
+/** The event of an entry with a verified checksum. */
 export function decodeStoredEvent(entry: EventEntry): UsageEvent {
   return decodeEvent(entry.body.toString());
 }
 
 /**
- * Every event from `first` to `last`, in chunks, each with its checksum and number checked. Throws a
- * LedgerReadError at the first that is damaged or missing: nothing is ever passed over.
+ * Every event from `first` to `last` in chunks, with checksum and number verified. Throws a
+ * LedgerReadError at the first damaged or missing event and never skips one.
  */
 export async function* walkEvents(
   database: Database,
@@ -71,7 +71,7 @@ export async function* walkEvents(
       expected += found.length;
       await yieldToLoop();
     }
-    // LevelDB's side keeps the last chunk until it is garbage collected, so let that be an empty one.
+    // LevelDB keeps the last chunk until garbage collection, so read an empty one.
     await iterator.nextv(1);
   } finally {
     await iterator.close();
@@ -91,7 +91,7 @@ async function readFew(
   return keys.map((key, index) => checkEntry(where, first + index, key, values[index]));
 }
 
-/** One event. Throws a LedgerReadError when it is damaged or missing. */
+/** Reads one event. Throws a LedgerReadError if it is damaged or missing. */
 export async function readEvent(
   database: Database,
   where: string,

@@ -1,5 +1,5 @@
 /**
- * Named steps at which a test may crash, fail or hold the ledger. `hit` is awaited at each step; in
+ * Named steps at which a test may crash, fail or pause the ledger. Each step awaits it; in
  * production it does nothing.
  */
 export type Failpoint =

@@ -8,10 +8,10 @@ const CAUSE_BY_CODE: ReadonlyMap<string, LedgerFailure['cause']> = new Map([
   ['EDQUOT', 'full'],
 ]);
 
-/** LevelDB reports what the system said as text only. */
+/** LevelDB reports errors of the operating system as text only. */
 const NO_ROOM = /No space left on device|Disk quota exceeded|File too large/;
 
-/** Whatever was thrown while working on the ledger, as an outcome. */
+/** Converts an exception from work on the ledger to a failure. */
 export function toLedgerFailure(what: string, error: unknown): LedgerFailure {
   const texts: string[] = [];
   let cause: LedgerFailure['cause'] = 'retryable';
@@ -24,7 +24,7 @@ export function toLedgerFailure(what: string, error: unknown): LedgerFailure {
   return ledgerFailure(cause, `ledger: ${what}: ${texts.join(': ') || String(error)}`);
 }
 
-/** Whether another process, or another part of this one, has the database open. */
+/** Whether the database is open elsewhere, in another process or in this one. */
 export function isLocked(error: unknown): boolean {
   for (let current = error; current instanceof Error; current = current.cause) {
     if ('code' in current && current.code === 'LEVEL_LOCKED') return true;

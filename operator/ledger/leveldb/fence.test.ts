@@ -10,7 +10,7 @@ import { openLevelLedger } from './open-level-ledger.ts';
 const used = useLedgers();
 const windowAt = (index: number) => testWindow(TEST_WINDOW_START + index * TEST_WINDOW_MS, 5);
 
-/** Opens the directory in a process of its own, appends one window, and gives what it printed. */
+/** Opens the directory in another process, appends one window and returns the output. */
 async function openElsewhere(directory: string): Promise<string> {
   const script = join(import.meta.dirname, '..', 'testing', 'second-instance.ts');
   const child = spawn(process.execPath, [script, directory], {

@@ -1,7 +1,7 @@
 import { open, readdir, rename, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-/** Makes a directory's own entries durable: created, renamed and deleted names. */
+/** Makes the entries of a directory durable: created, renamed and deleted names. */
 export async function syncDirectory(directory: string): Promise<void> {
   const handle = await open(directory, 'r');
   try {
@@ -11,13 +11,13 @@ export async function syncDirectory(directory: string): Promise<void> {
   }
 }
 
-/** Renames within one directory, durably. */
+/** Renames a file within one directory, durably. */
 export async function renameDurably(from: string, to: string): Promise<void> {
   await rename(from, to);
   await syncDirectory(dirname(to));
 }
 
-/** Writes a whole file so that after a crash it is there completely or not at all. */
+/** Writes a complete file atomically: after a crash it is complete or absent. */
 export async function writeFileDurably(path: string, content: Buffer | string): Promise<void> {
   const draft = `${path}.new`;
   const handle = await open(draft, 'w');
@@ -34,7 +34,7 @@ export async function writeFileDurably(path: string, content: Buffer | string): 
 export async function directoryBytes(directory: string): Promise<number> {
   let bytes = 0;
   for (const name of await readdir(directory).catch(() => [])) {
-    // LevelDB deletes files while we look.
+    // LevelDB may delete a file meanwhile.
     const found = await stat(join(directory, name)).catch(() => undefined);
     if (found?.isFile() === true) bytes += found.size;
   }

@@ -9,29 +9,30 @@ import type { SegmentPool } from './segment-pool.ts';
 import type { ChainLink, SealedSegment, SegmentSummary } from './state.ts';
 import type { EncodedEvent } from '../writer.ts';
 
-/** Where stored events may be found. */
+/** The segments in which stored events are looked up. */
 export interface StoreView {
   readonly active: Database;
   readonly activeName: string;
   readonly segment: SegmentSummary;
   readonly link: ChainLink | undefined;
-  /** Of the active segment's ids. */
+  /** Filter of the active segment's ids. */
   readonly ids: IdFilter;
   readonly sealed: readonly SealedSegment[];
   readonly pool: SegmentPool;
-  /** Off for measuring what deduplication costs. */
+  /** False only to measure the cost of deduplication. */
   readonly deduplicate: boolean;
 }
 
-/** An event that is to be stored unless its id is there already. */
+/** An event to store unless its id is stored already. */
 export interface OfferedEvent extends EncodedEvent {
-  /** As {@link idKey} gives it. */
+  /** Its {@link idKey}. */
   readonly key: Buffer;
 }
 
 /**
- * The stored events that have the ids of these events, by id. Looks only into segments that can hold
- * them (docs/reference/ledger-format.md#a-write): an event of a window that is newer than all is not looked for.
+ * The stored events with the ids of the given events, by id. Searches only segments that may
+ * contain them (docs/reference/ledger-format.md#a-write): none for an event of a window newer than
+ * all stored ones.
  */
 export async function findStored(
   offered: readonly OfferedEvent[],
@@ -40,13 +41,13 @@ export async function findStored(
   const found = new Map<string, UsageEvent>();
   if (!view.deduplicate) return found;
   const inActive = offered.filter(
-    ({ event, key }) => mayHold(view.segment, event) && view.ids.mayHave(key),
+    ({ event, key }) => mayContain(view.segment, event) && view.ids.mayHave(key),
   );
   await lookUp(inActive, view.active, view.activeName, found);
   for (const segment of view.sealed.toReversed()) {
     if (segment.givenUp === true) continue;
     const candidates = offered.filter(
-      ({ event }) => mayHold(segment, event) && !found.has(event.id),
+      ({ event }) => mayContain(segment, event) && !found.has(event.id),
     );
     if (candidates.length === 0) continue;
     await view.pool.use(segment, (database, where) => lookUp(candidates, database, where, found));
@@ -64,7 +65,7 @@ export async function useSegment<T>(
   return work(view.active, view.activeName);
 }
 
-function mayHold(segment: SegmentSummary, event: UsageEvent): boolean {
+function mayContain(segment: SegmentSummary, event: UsageEvent): boolean {
   if (!isDerivedId(event.id)) return segment.foreignIds;
   const { ends } = segment;
   const end = parseInstant(event.window_end);
@@ -97,7 +98,7 @@ async function readById(
   throw damage(where, `event ${sequence} does not have the id that leads to it: "${id}"`);
 }
 
-/** The stored event of an id, looked for in the newest segment first; undefined when there is none. */
+/** The stored event with an id, searched from the newest segment; undefined if there is none. */
 export async function findEvent(id: string, view: StoreView): Promise<UsageEvent | undefined> {
   for (const segment of readableSegments(view).toReversed()) {
     const event = await useSegment(view, segment, async (database, where) => {
@@ -106,22 +107,24 @@ export async function findEvent(id: string, view: StoreView): Promise<UsageEvent
         ? undefined
         : await readEvent(database, where, decodeIdValue(number));
     });
-    // A foreign id's key is a hash of it, so the event itself has the last word.
+    // The key of a foreign id is a hash of it, so compare the id of the event.
     if (event?.id === id) return event;
   }
   return undefined;
 }
 
-/** The end of the window of an event, RFC 3339; undefined where no segment has it. Rejects where it cannot be read. */
+/**
+ * Window end of an event, RFC 3339; undefined if no segment has it. Rejects if it cannot be read.
+ */
 export async function windowEndAt(sequence: number, view: StoreView): Promise<string | undefined> {
   const read = async (database: Database, where: string): Promise<string> =>
     (await readEvent(database, where, sequence)).window_end;
-  if (holds(view.segment, sequence)) return read(view.active, view.activeName);
-  const segment = view.sealed.find((candidate) => holds(candidate, sequence));
+  if (contains(view.segment, sequence)) return read(view.active, view.activeName);
+  const segment = view.sealed.find((candidate) => contains(candidate, sequence));
   return segment === undefined ? undefined : view.pool.use(segment, read);
 }
 
-function holds(segment: SegmentSummary, sequence: number): boolean {
+function contains(segment: SegmentSummary, sequence: number): boolean {
   return sequence >= segment.firstSequence && sequence <= segment.lastSequence;
 }
 

@@ -7,29 +7,29 @@ import type { ManifestNote } from './database.ts';
 import { damage } from '../failures.ts';
 import { isMissing, writeFileDurably } from './files.ts';
 
-/** How far the ledger had come, noted outside the database so that a loss within it is noticed. */
+/** The newest position of the ledger, stored outside the database to detect a loss in it. */
 export interface Head {
-  /** Grows by one with every start; whoever finds a higher one than its own has been replaced. */
+  /** Grows by one with every start; a process that finds a higher one has been replaced. */
   readonly epoch: number;
   readonly batch: number;
   readonly sequence: number;
   readonly chain: string;
   /** Name of the active segment's directory. */
   readonly segment: string;
-  /** Absent until the active segment's files were looked at. */
+  /** Absent until the active segment's files were checked. */
   readonly manifest?: ManifestNote;
 }
 
 export interface HeadFile {
-  /** What was read when the file was opened, or noted since. */
+  /** The head as read at opening, or as noted since. */
   current(): Head;
-  /** Notes how far the ledger has come. Written soon, newest first; synced at most once a second. */
+  /** Notes a new head. Writes the newest one soon; syncs at most once a second. */
   note(head: Head): void;
-  /** Notes and waits until it is on the disk. */
+  /** Notes a new head and waits until it is on the disk. */
   noteDurably(head: Head): Promise<void>;
-  /** Whether no other process has raised the epoch since. Throws when that cannot be read. */
+  /** True unless another process has raised the epoch. Throws if the file cannot be read. */
   owned(): boolean;
-  /** Writes what is waiting, syncs and closes. */
+  /** Writes a pending head, syncs and closes. */
   close(): Promise<void>;
 }
 
@@ -39,12 +39,12 @@ const CHECKSUM_CHARACTERS = 8;
 const SYNC_INTERVAL_MS = 1_000;
 
 interface Slot {
-  /** Counts up; the higher of two valid slots is the newer, and the next one goes to the other slot. */
+  /** Counts up. The higher of two valid slots is newer; the next write goes to the other slot. */
   readonly slot: number;
   readonly head: Head;
 }
 
-/** Sets up the file of a new ledger. */
+/** Creates the file of a new ledger. */
 export async function createHeadFile(directory: string, head: Head): Promise<void> {
   await writeFileDurably(
     join(directory, FILE),
@@ -52,7 +52,9 @@ export async function createHeadFile(directory: string, head: Head): Promise<voi
   );
 }
 
-/** What HEAD says, without opening it for writing. Throws a LedgerReadError when it is missing or damaged. */
+/**
+ * Reads HEAD without opening it for writing. Throws a LedgerReadError if it is missing or damaged.
+ */
 export async function readHead(directory: string): Promise<Head> {
   const handle = await openFile(directory, 'r');
   try {
@@ -62,7 +64,7 @@ export async function readHead(directory: string): Promise<Head> {
   }
 }
 
-/** Opens the file of an existing ledger. Throws a LedgerReadError when it is missing or damaged. */
+/** Opens the HEAD of an existing ledger. Throws a LedgerReadError if it is missing or damaged. */
 export async function openHeadFile(
   directory: string,
   clock: Clock,
@@ -119,16 +121,16 @@ export async function openHeadFile(
       syncedAt = clock.monotonic();
     },
     owned() {
-      // Asked before every batch. The file was just written, so that no disk is waited for.
+      // Called before every batch. The file was just written, so the read comes from memory.
       const length = readSync(handle.fd, found, 0, found.length, 0);
       const content = found.subarray(0, length);
-      // Nobody else has written what this process wrote itself.
+      // The content is what this process wrote.
       if (content.equals(known)) return true;
       return newestSlot(content, directory).head.epoch <= slot.head.epoch;
     },
     async close() {
       await writing;
-      // The ledger does not depend on it, and the file must be released all the same.
+      // A failed sync is harmless here, and the file must be closed.
       await handle.datasync().catch(onError);
       await handle.close();
     },
@@ -152,7 +154,7 @@ function newestSlot(content: Buffer, directory: string): Slot {
     .filter((start) => start + SLOT_BYTES <= content.length)
     .map((start) => decodeSlot(content.toString('utf8', start, start + SLOT_BYTES)))
     .filter((slot) => slot !== undefined)
-    // A process that does not know yet that it has been replaced may have written the higher turn.
+    // A replaced process that does not know it yet may have written the higher slot.
     .toSorted((a, b) => b.head.epoch - a.head.epoch || b.slot - a.slot);
   const newest = slots[0];
   if (newest === undefined) throw damage(join(directory, FILE), 'no readable slot');

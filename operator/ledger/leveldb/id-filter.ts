@@ -1,15 +1,15 @@
 import type { Database } from './database.ts';
 import { keysOf, KEY_SPACE } from './keys.ts';
 
-/** 2 MiB; for a segment of a million ids 16 bits each, of which 1 in 400 is asked for in vain. */
+/** 2 MiB: 16 bits per id for a million ids; 1 in 400 unknown ids is looked up in vain. */
 const BITS = 2 ** 24;
-/** An id's key ends in 128 bits of a hash, of which each of these offsets gives a position. */
+/** An id's key ends in 128 bits of a hash; each offset reads one bit position from it. */
 const OFFSETS = [1, 5, 9, 13] as const;
 
 /**
- * Says of most ids that a segment cannot hold them, without asking LevelDB: looking for ids that are
- * not there costs more than storing them, and makes LevelDB compact its files over and over. A Bloom
- * filter: it may be wrong about an id that is not there, never about one that is.
+ * A Bloom filter that rules out most ids that a segment does not contain, without a LevelDB lookup.
+ * Such lookups cost more than storing the ids and make LevelDB compact its files repeatedly. The
+ * filter never rules out an id that is stored.
  */
 export class IdFilter {
   readonly #words = new Uint32Array(BITS / 32);
@@ -36,7 +36,7 @@ function bitAt(key: Buffer, offset: number): number {
 const READ_AHEAD_BYTES = 256 * 1024;
 const CHUNK_IDS = 4_096;
 
-/** The filter of all ids that a segment holds. */
+/** Builds the filter of all ids of a segment. */
 export async function readIdFilter(database: Database): Promise<IdFilter> {
   const filter = new IdFilter();
   const keys = database.keys({

@@ -11,10 +11,13 @@ import { STATE_KEY } from './keys.ts';
 import { NEXT_DIRECTORY, segmentName } from './segment-names.ts';
 import { encodeState, type LedgerState, linkAfter, NO_ENTRIES } from './state.ts';
 
-/** The format of the files that this code writes. It reads format 1 too, which has no link (docs/reference/ledger-format.md#the-link). */
+/**
+ * Format of the files that this code writes. It also reads format 1, which has no link
+ * (docs/reference/ledger-format.md#the-link).
+ */
 export const FORMAT = 2;
 
-/** Who a ledger is; decides whether a directory is a ledger at all. */
+/** Identity of a ledger. A directory without one is not a ledger. */
 export interface Identity {
   readonly ledgerId: string;
   readonly format: 1 | typeof FORMAT;
@@ -24,12 +27,12 @@ export interface Identity {
 
 const FILE = 'IDENTITY';
 
-/** Files that only a ledger that was set up completely leaves behind. */
+/** Names that exist only in a ledger that was set up completely. */
 const TRACES = /^(?:segment|trash)-/;
 
 /**
- * Reads who the ledger in a directory is; undefined when none was ever set up there. Throws a
- * LedgerReadError when it is damaged, or missing although there are events.
+ * Reads the identity of the ledger in a directory; undefined if there never was one. Throws a
+ * LedgerReadError if it is damaged, or missing although there are events.
  */
 export async function readIdentity(directory: string): Promise<Identity | undefined> {
   const path = join(directory, FILE);
@@ -45,7 +48,7 @@ export async function readIdentity(directory: string): Promise<Identity | undefi
   return parseIdentity(path, text);
 }
 
-/** The last step of setting up a ledger. */
+/** Writes the identity; the last step of setting up a ledger. */
 export async function writeIdentity(directory: string, identity: Identity): Promise<void> {
   await writeFileDurably(join(directory, FILE), `${JSON.stringify(identity)}\n`);
 }
@@ -77,8 +80,9 @@ function parseJson(text: string): unknown {
 const FIRST_SEQUENCE = 1;
 
 /**
- * Sets up a ledger in a directory that has none. The first segment waits in `next/`: once IDENTITY
- * is written the ledger exists, and whoever opens it puts the segment in its place.
+ * Sets up a ledger in a directory that has none. The first segment is prepared in `next/`. The
+ * ledger exists once IDENTITY is written, and the process that opens it moves the segment into
+ * place.
  */
 export async function setUpLedger(
   directory: string,
@@ -111,7 +115,7 @@ export async function setUpLedger(
   return identity;
 }
 
-/** The state of a ledger without any event. */
+/** The state of a ledger without events. */
 export function firstState(ledgerId: string, now: number): LedgerState {
   const segment = {
     firstSequence: FIRST_SEQUENCE,

@@ -15,10 +15,10 @@ export const KEY_SPACE = {
 
 export type KeySpace = (typeof KEY_SPACE)[keyof typeof KEY_SPACE];
 
-/** The key spaces of the small entries that every new segment gets a copy of. */
+/** Key spaces of the entries that every new segment gets a copy of. */
 export const ENTRY_SPACES = [KEY_SPACE.record, KEY_SPACE.cursor, KEY_SPACE.sealed] as const;
 
-/** The one key of the state. */
+/** The key of the state. */
 export const STATE_KEY = Buffer.of(KEY_SPACE.state);
 
 const SEQUENCE_BYTES = 8;
@@ -26,9 +26,9 @@ const NUMBER_KEY_BYTES = 1 + SEQUENCE_BYTES;
 const ID_BYTES = 16;
 const DERIVED_ID = new RegExp(`^${EVENT_ID_PREFIX}[0-9a-f]{${2 * ID_BYTES}}$`);
 
-/** A key that ends in a sequence number, so that LevelDB's order is the order of the numbers. */
+/** A key that ends in a sequence number, big-endian, so that LevelDB sorts by number. */
 export function numberKey(space: KeySpace, sequence: number): Buffer {
-  // Taken from Node's pool, which is much quicker than memory of its own.
+  // Node's pool is much faster than a separate allocation.
   const key = Buffer.allocUnsafe(NUMBER_KEY_BYTES);
   key[0] = space;
   key[1] = 0;
@@ -37,15 +37,15 @@ export function numberKey(space: KeySpace, sequence: number): Buffer {
   return key;
 }
 
-/** The sequence number in a key made by {@link numberKey}; NaN when it cannot be one. */
+/** The sequence number in a key of {@link numberKey}; NaN for any other key. */
 export function keyNumber(key: Buffer): number {
   if (key.length !== NUMBER_KEY_BYTES || key[1] !== 0 || key[2] !== 0) return Number.NaN;
   return key.readUIntBE(3, 6);
 }
 
 /**
- * The key of an event id: the 128 bits of a derived id, the hash of any other, so that every key has
- * one length whatever clients choose.
+ * The key of an event id: the 128 bits of a derived id, the hash of any other. So every key has the
+ * same length, whatever clients choose.
  */
 export function idKey(id: string): Buffer {
   const key = Buffer.allocUnsafe(1 + ID_BYTES);
@@ -64,12 +64,15 @@ export function encodeIdValue(sequence: number): Buffer {
   return value;
 }
 
-/** The sequence number in a value of {@link encodeIdValue}; NaN when it cannot be one. */
+/** The sequence number in a value of {@link encodeIdValue}; NaN for any other value. */
 export function decodeIdValue(value: Buffer): number {
   return value.length === SEQUENCE_BYTES ? value.readUIntBE(2, 6) : Number.NaN;
 }
 
-/** Whether an id is derived from the event and thus tells its window (docs/reference/events.md#ids); ingest refuses imitations. */
+/**
+ * Whether an id is derived from the event (docs/reference/events.md#ids), which limits its window;
+ * the ingest API refuses imitations.
+ */
 export function isDerivedId(id: string): boolean {
   return id.startsWith(EVENT_ID_PREFIX);
 }
@@ -82,12 +85,12 @@ export function textKey(space: KeySpace, text: string): Buffer {
   return key;
 }
 
-/** The text in a key made by {@link textKey}. */
+/** The text in a key of {@link textKey}. */
 export function keyText(key: Buffer): string {
   return key.toString('utf8', 1);
 }
 
-/** The range of keys that begin with the same bytes. UTF-8 never contains the byte 0xff. */
+/** The range of keys with a prefix. UTF-8 never contains the byte 0xff. */
 export function keysFrom(prefix: Buffer): { gte: Buffer; lt: Buffer } {
   return { gte: prefix, lt: Buffer.concat([prefix, Buffer.of(0xff)]) };
 }

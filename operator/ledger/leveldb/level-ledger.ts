@@ -1,5 +1,6 @@
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
+import type { Retain } from '../consumed-up-to.ts';
 import { planCommit, planMove, planRetire } from '../cursor-moves.ts';
 import { HeadWaiters } from '../head-waiters.ts';
 import {
@@ -20,12 +21,12 @@ import type { LedgerMetrics } from '../ledger-metrics.ts';
 import type { PageStarts } from './page-starts.ts';
 import type { LevelRequest } from './plan-batch.ts';
 import { chainAt, readPage, readRecord, readRecords, scanEvents } from './reading.ts';
-import { createRetention, type Retain } from './retention.ts';
+import { createRetention } from './retention.ts';
 import type { Store } from './store.ts';
 import { verifyLedger } from './verify.ts';
-import { encodeEvents, type Request, type RequestOutcome, Writer } from '../writer.ts';
+import { encodeEvents, type Request, type WriteRequestOutcome, Writer } from '../writer.ts';
 
-export interface LevelLedgerParts {
+export interface LevelLedgerComponents {
   readonly directory: string;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -39,9 +40,12 @@ export interface LevelLedgerParts {
 
 const DISK_INTERVAL_MS = 10_000;
 
-/** The ledger over a store whose checks have passed. What is public is bound to it, so that it may be handed out one by one. */
+/**
+ * The ledger over a store that was checked. Public methods are bound, so that each can be passed on
+ * alone.
+ */
 export class LevelLedger implements Ledger {
-  readonly #parts: LevelLedgerParts;
+  readonly #components: LevelLedgerComponents;
   readonly #store: Store;
   readonly #writer: Writer<LevelRequest>;
   readonly #waiters: HeadWaiters;
@@ -49,14 +53,14 @@ export class LevelLedger implements Ledger {
   #measuredAt: number;
   #closing: Promise<void> | undefined;
 
-  constructor(parts: LevelLedgerParts) {
-    const { store, metrics, clock } = parts;
-    this.#parts = parts;
+  constructor(components: LevelLedgerComponents) {
+    const { store, metrics, clock } = components;
+    this.#components = components;
     this.#store = store;
     this.#writer = new Writer<LevelRequest>((requests) => store.write(requests));
     this.#waiters = new HeadWaiters(this.head());
     this.#retain = createRetention({
-      ...parts,
+      ...components,
       submit: (request) => this.#submit(request, false),
     });
     this.#measuredAt = clock.monotonic();
@@ -64,7 +68,7 @@ export class LevelLedger implements Ledger {
   }
 
   readonly append: Ledger['append'] = async (batch) => {
-    const { clock, metrics } = this.#parts;
+    const { clock, metrics } = this.#components;
     const startedAt = clock.monotonic();
     const refused = batch.events.length > 0 ? await this.#refusal(batch) : undefined;
     if (refused !== undefined) return refused;
@@ -87,13 +91,13 @@ export class LevelLedger implements Ledger {
   readonly read: Ledger['read'] = async (afterSequence, limit) => {
     const outcome = await readPage(this.#store.view(), afterSequence, limit);
     if (outcome.kind === 'failed' && outcome.cause === 'corrupt') {
-      this.#parts.problems.add(outcome.message);
+      this.#components.problems.add(outcome.message);
     }
     return outcome;
   };
 
   readonly scan: Ledger['scan'] = (from, to, signal) =>
-    scanEvents(() => this.#store.view(), this.#parts.pages, from, to, signal);
+    scanEvents(() => this.#store.view(), this.#components.pages, from, to, signal);
 
   readonly find: Ledger['find'] = async (id) => {
     try {
@@ -152,12 +156,12 @@ export class LevelLedger implements Ledger {
       chainAt: (sequence: number) => chainAt(this.#store.view(), sequence),
       skipTo: (head: number) => this.#write({ kind: 'skip', head }),
     };
-    return compareWithAnchor(anchor, storage, this.#parts.problems);
+    return compareWithAnchor(anchor, storage, this.#components.problems);
   };
 
   readonly retain: Ledger['retain'] = async (now) => {
     const outcome = await this.#retain(now, this.#store.retentionMs);
-    this.#parts.pages.forgetBefore(this.lowWater() + 1);
+    this.#components.pages.forgetBefore(this.lowWater() + 1);
     return outcome;
   };
 
@@ -166,10 +170,10 @@ export class LevelLedger implements Ledger {
   };
 
   readonly verify: Ledger['verify'] = (signal) =>
-    verifyLedger(this.#store.view(), this.#parts.problems, signal);
+    verifyLedger(this.#store.view(), this.#components.problems, signal);
 
   readonly stats: Ledger['stats'] = () => {
-    const { gauge, metrics, problems, clock } = this.#parts;
+    const { gauge, metrics, problems, clock } = this.#components;
     const { retentionMs } = this.#store;
     const { state, sealed } = this.#store.contents();
     const { bytes, level, usedRatio, roomBytes } = gauge.current();
@@ -199,7 +203,7 @@ export class LevelLedger implements Ledger {
   async #close(): Promise<void> {
     await this.#writer.stop();
     this.#waiters.end(new Error('ledger: closed'));
-    this.#parts.metrics.close();
+    this.#components.metrics.close();
     await this.#store.close();
   }
 
@@ -208,10 +212,10 @@ export class LevelLedger implements Ledger {
     return outcome.kind === 'failed' ? outcome : { kind: 'written' };
   }
 
-  async #submit(request: LevelRequest, bounded: boolean): Promise<RequestOutcome> {
+  async #submit(request: LevelRequest, bounded: boolean): Promise<WriteRequestOutcome> {
     const outcome = await this.#writer.submit(request, bounded);
     if (outcome.kind === 'failed') {
-      if (outcome.cause === 'corrupt') this.#parts.problems.add(outcome.message);
+      if (outcome.cause === 'corrupt') this.#components.problems.add(outcome.message);
       if (outcome.cause === 'full') this.#measuredAt = Number.NEGATIVE_INFINITY;
     }
     this.#waiters.advance(this.head());
@@ -219,7 +223,7 @@ export class LevelLedger implements Ledger {
   }
 
   async #refusal(batch: AppendBatch): Promise<LedgerFailure | undefined> {
-    const { gauge, clock, directory } = this.#parts;
+    const { gauge, clock, directory } = this.#components;
     if (clock.monotonic() - this.#measuredAt >= DISK_INTERVAL_MS) {
       this.#measuredAt = clock.monotonic();
       await gauge.measure().catch(() => undefined);
@@ -227,7 +231,7 @@ export class LevelLedger implements Ledger {
     const { level, usedRatio } = gauge.current();
     if (!refuses(level, batch.windowEnd !== undefined)) return undefined;
     const used = `${(usedRatio * 100).toFixed(1)} %`;
-    const text = `ledger: ${directory}: too little room left, in use: "${used}"`;
+    const text = `ledger: ${directory}: too little disk space left, in use: "${used}"`;
     return ledgerFailure('full', text);
   }
 }

@@ -7,12 +7,12 @@ import { isLocked } from './failures.ts';
 
 type Texts = LevelDatabase<string, string>;
 
-/** Bytes of keys and values that an iteration fetches at a time. */
+/** Bytes that an iteration reads ahead. */
 const READ_AHEAD_BYTES = 256 * 1024;
 
 /**
- * Sums in a LevelDB directory of their own, which is opened when they are used first. They are no records of a segment: every
- * segment begins with a copy of those. A directory that cannot be read is begun again.
+ * Sums in a separate LevelDB directory, opened at first use. They are not records of a segment,
+ * because every new segment copies those. An unreadable directory is deleted and created again.
  */
 export class LevelRollups implements Rollups {
   readonly #directory: string;
@@ -40,7 +40,7 @@ export class LevelRollups implements Rollups {
     try {
       await database.batch(operations, { sync: true });
     } catch (error) {
-      // LevelDB goes on acknowledging after an error, and then loses what it acknowledged.
+      // After an error LevelDB continues to acknowledge writes, and then loses them.
       await this.close();
       throw error;
     }
@@ -116,7 +116,7 @@ async function openTexts(directory: string): Promise<Texts> {
   }
 }
 
-/** A checksum over key and value: LevelDB gives back flipped bits without an error. */
+/** Adds a checksum over key and value: LevelDB returns flipped bits without an error. */
 function seal(key: string, text: string): string {
   return `${checksum(key, text)} ${text}`;
 }

@@ -10,12 +10,12 @@ import { rebuildHead } from '../tool/rebuild-head.ts';
 import { verifyDirectory } from '../tool/verify.ts';
 import { readIdentity } from './identity.ts';
 
-/** Five events in two segments, a cursor and a record, as a release wrote them that knew no trees. */
+/** Five events in two segments, a cursor and a record, written by a release without trees. */
 const FIXTURE = join(import.meta.dirname, '..', 'testing', 'format-1-ledger');
 /** Its chain value at event 5, as that release logged it. */
 const OLD_CHAIN = '7c6dfb47b5f998493845f9c7b22d853f7653139eed8b6f6471fc6be82d30ceef';
 
-/** Within the day on which it opened its newest segment: on the next one a segment ends for its age. */
+/** On the day on which it opened its newest segment: on the next day the segment ends by age. */
 const FIXTURE_TIME = Date.parse('2026-11-28T22:00:00Z');
 
 const used = useLedgers();

@@ -10,7 +10,7 @@ import { openTestLedger } from '../testing/level-ledger.ts';
 import { scratchDirectory } from '../testing/scratch.ts';
 import { createStepClock } from '../testing/step-clock.ts';
 
-/** A ledger of small segments, whose crashes are copies of its directory as it stands. */
+/** A ledger of small segments; a crash is a copy of its current directory. */
 async function openSubject(): Promise<LedgerSubject> {
   const scratch = await scratchDirectory();
   const clock = createStepClock(TEST_WINDOW_START);

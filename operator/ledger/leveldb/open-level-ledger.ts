@@ -17,7 +17,7 @@ import { toLedgerFailure } from './failures.ts';
 import { openHeadFile } from './head-file.ts';
 import { FORMAT, readIdentity, setUpLedger, writeIdentity } from './identity.ts';
 import { createLedgerMetrics } from '../ledger-metrics.ts';
-import { LevelLedger, type LevelLedgerParts } from './level-ledger.ts';
+import { LevelLedger, type LevelLedgerComponents } from './level-ledger.ts';
 import { LevelRollups } from './level-rollups.ts';
 import { PageStarts } from './page-starts.ts';
 import type { SegmentLimits } from './segment-limits.ts';
@@ -31,7 +31,7 @@ import {
 import { Store } from './store.ts';
 
 export interface LevelLedgerOptions {
-  /** DATA_DIR; created when it does not exist. */
+  /** DATA_DIR; created if it does not exist. */
   readonly directory: string;
   /** RETENTION, milliseconds. */
   readonly retentionMs: number;
@@ -42,26 +42,26 @@ export interface LevelLedgerOptions {
   readonly segmentLimits?: SegmentLimits;
   /** By default 32 MiB. */
   readonly reserveBytes?: number;
-  /** By default the system's word. */
+  /** Free bytes of the volume; by default from the operating system. */
   readonly freeBytes?: FreeBytes;
   readonly failpoint?: Failpoints;
-  /** On by default; off only for measuring what it costs. */
+  /** On by default; off only to measure its cost. */
   readonly deduplicate?: boolean;
 }
 
 const SEGMENT_LIMITS: SegmentLimits = { events: 1_000_000, bytes: 512 * 1024 * 1024 };
-/** The directory of sums, beside the segments. */
+/** Directory of the sums, beside the segments. */
 export const SUMS = 'usage';
 const RESERVE_BYTES = 32 * 1024 * 1024;
 
 /**
- * Opens the ledger in a directory, or sets one up where there is none, after the checks of
- * docs/reference/ledger-format.md#at-start. `fenced`: another process has it open. `corrupt`: the message
- * names the file that is damaged.
+ * Opens the ledger in a directory, or sets one up, after the checks of
+ * docs/reference/ledger-format.md#at-start. `fenced`: another process has it open. `corrupt`: the
+ * message names the damaged file.
  */
 export async function openLevelLedger(options: LevelLedgerOptions): Promise<OpenLedgerOutcome> {
   try {
-    const ledger = new LevelLedger(await openLevelParts(options));
+    const ledger = new LevelLedger(await openLevelComponents(options));
     return { kind: 'opened', ledger, rollups: new LevelRollups(join(options.directory, SUMS)) };
   } catch (error) {
     return toLedgerFailure(options.directory, error);
@@ -69,19 +69,21 @@ export async function openLevelLedger(options: LevelLedgerOptions): Promise<Open
 }
 
 /**
- * Opens a ledger as {@link openLevelLedger} does, and gives what it is made of. On a full volume it deletes
- * RESERVE and tries once more. Throws at what fails.
+ * Opens a ledger like {@link openLevelLedger} and returns its components. On a full volume it
+ * deletes RESERVE and tries once more. Throws the error of the failed step.
  */
-export async function openLevelParts(options: LevelLedgerOptions): Promise<LevelLedgerParts> {
+export async function openLevelComponents(
+  options: LevelLedgerOptions,
+): Promise<LevelLedgerComponents> {
   try {
-    return await openParts(options);
+    return await openComponents(options);
   } catch (error) {
     const { directory, logger } = options;
     const { cause, message } = toLedgerFailure(directory, error);
     if (cause !== 'full') throw error;
     logger.warn('[ledger] the volume is full: RESERVE is deleted to open the ledger', { message });
     await reserveOf(options).release();
-    return openParts(options);
+    return openComponents(options);
   }
 }
 
@@ -89,13 +91,13 @@ function reserveOf({ directory, reserveBytes = RESERVE_BYTES }: LevelLedgerOptio
   return createReserve(directory, reserveBytes);
 }
 
-async function openParts(options: LevelLedgerOptions): Promise<LevelLedgerParts> {
+async function openComponents(options: LevelLedgerOptions): Promise<LevelLedgerComponents> {
   const { directory, clock, logger, failpoint = noFailpoints } = options;
   await mkdir(directory, { recursive: true });
   const identity =
     (await readIdentity(directory)) ?? (await setUpLedger(directory, clock.now(), failpoint));
   const head = await openHeadFile(directory, clock, (error) =>
-    logger.warn('[ledger] cannot note how far the ledger is', { error: String(error) }),
+    logger.warn('[ledger] cannot write HEAD', { error: String(error) }),
   );
   let active: ActiveSegment;
   const noted = head.current();
@@ -121,7 +123,7 @@ async function openParts(options: LevelLedgerOptions): Promise<LevelLedgerParts>
     retentionMs: options.retentionMs,
     failpoint,
     deduplicate: options.deduplicate ?? true,
-    giveRoom: () => reserve.release(),
+    freeSpace: () => reserve.release(),
     onConflict: (event) => {
       metrics.conflict();
       logger.warn('[ledger] an event has the id of a stored one and differs from it', {
@@ -137,7 +139,8 @@ async function openParts(options: LevelLedgerOptions): Promise<LevelLedgerParts>
     },
   });
   try {
-    // Only now that the lock is held; a release that knows no link refuses the ledger from here on.
+    // Only while this process has the lock. Releases that do not know the link refuse the ledger
+    // from now on.
     if (identity.format !== FORMAT) await writeIdentity(directory, { ...identity, format: FORMAT });
     await head.noteDurably({ ...noted, epoch: noted.epoch + 1 });
     await checkAgainstHead(store, noted, problems, pages);

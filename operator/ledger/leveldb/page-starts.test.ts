@@ -68,7 +68,7 @@ test('every question about a day that is over reads it as a whole', async () => 
   expect(reads).toHaveBeenCalledTimes(1);
 });
 
-test('an event that comes late for a window is found although the window was asked for before', async () => {
+test('an event that comes late for a window is found although the window was read before', async () => {
   const ledger = await used.open(await used.directory());
   await ledger.append({ events: testWindow(windowAt(0), 10) });
   await ledger.append({ events: testWindow(windowAt(1), PAGE_EVENTS) });
@@ -102,7 +102,7 @@ test('events whose numbers do not follow each other are taken for a whole page',
   fc.assert(
     fc.property(fc.nat(PAGE_EVENTS - 1), fc.integer({ min: 0, max: 2 }), (at, kind) => {
       const pages = new PageStarts();
-      // An event that is passed over, one that is told twice, or none of either.
+      // A skipped event, a repeated event, or neither.
       for (let sequence = 1; sequence <= 2 * PAGE_EVENTS; sequence += 1) {
         if (sequence === at + 1 && kind === 0) continue;
         pages.note(sequence, 10);

@@ -1,25 +1,32 @@
-import type { TimeRange } from './state.ts';
+import type { TimeBounds } from './state.ts';
 
-/** Events whose numbers follow each other; small enough that reading one answers a question about a window at once. */
+/**
+ * Consecutive events of a page; few enough that a question about one window is answered at once.
+ */
 export const PAGE_EVENTS = 4_096;
 
 /**
- * Which windows each page of events holds: a segment has the events of a day, and a question about one
- * window would read all of them every time. It is learnt of the active segment as its events are checked at
- * the start, of events as they are stored, and of older segments by the first question. Nothing of it is
- * stored, because events never change.
+ * Remembers the range of window starts of each page of events. A segment has the events of a day,
+ * and a question about one window would otherwise read all of them. Sources, none of which is
+ * stored, because events never change:
+ * 1. The active segment: its check at the start.
+ * 2. New events: as they are stored.
+ * 3. Older segments: the first question about them.
  */
 export class PageStarts {
-  readonly #pages = new Map<number, TimeRange>();
-  /** The page whose events come one by one, up to the last that came. */
-  #current: { readonly last: number; readonly range: TimeRange } | undefined;
+  readonly #pages = new Map<number, TimeBounds>();
+  /** The incomplete page whose events arrive one by one, up to the last one. */
+  #current: { readonly last: number; readonly range: TimeBounds } | undefined;
 
-  /** The last number of the page that this number is in. */
+  /** The last sequence number of this number's page. */
   lastOf(sequence: number): number {
     return pageOf(sequence) * PAGE_EVENTS + PAGE_EVENTS;
   }
 
-  /** Remembers the window starts of the events from `first` to `last`, if they are a whole page. */
+  /**
+   * Remembers the window starts of the events from `first` to `last`, if they are one complete
+   * page.
+   */
   learn(first: number, last: number, starts: readonly number[]): void {
     const page = pageOf(first);
     if (first !== page * PAGE_EVENTS + 1 || last !== this.lastOf(first)) return;
@@ -31,7 +38,7 @@ export class PageStarts {
     this.#pages.set(page, { from, to });
   }
 
-  /** Takes in the window start of a stored event; those of a page count once all have come one after another. */
+  /** Adds the window start of one stored event. A page counts once all its events came in order. */
   note(sequence: number, start: number): void {
     const isFirst = sequence === pageOf(sequence) * PAGE_EVENTS + 1;
     const before = this.#current?.last === sequence - 1 ? this.#current.range : undefined;
@@ -44,13 +51,13 @@ export class PageStarts {
     }
   }
 
-  /** Whether it is known that no window of this number's page starts in `[from, to)`. */
+  /** True if it is certain that no window of this number's page starts in `[from, to)`. */
   hasNone(sequence: number, from: number, to: number): boolean {
     const starts = this.#pages.get(pageOf(sequence));
     return starts !== undefined && (starts.from >= to || starts.to < from);
   }
 
-  /** Forgets the pages of events that are deleted: all before this number. */
+  /** Forgets the pages of deleted events: all pages before this number. */
   forgetBefore(sequence: number): void {
     for (const page of this.#pages.keys()) {
       if (page < pageOf(sequence)) this.#pages.delete(page);
@@ -58,7 +65,7 @@ export class PageStarts {
   }
 }
 
-function widened({ from, to }: TimeRange, time: number): TimeRange {
+function widened({ from, to }: TimeBounds, time: number): TimeBounds {
   return { from: Math.min(from, time), to: Math.max(to, time) };
 }
 

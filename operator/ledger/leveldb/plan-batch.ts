@@ -6,7 +6,7 @@ import { BatchTree, chainValue, encodeStoredEvents } from '../event-chain.ts';
 import { isEvidence } from '../evidence-keys.ts';
 import { ledgerFailure } from '../failures.ts';
 import type { Cursor, EventOutcome, RecordChange } from '../ledger.ts';
-import type { Request, RequestOutcome } from '../writer.ts';
+import type { Request, WriteRequestOutcome } from '../writer.ts';
 import { batchMarkOperation } from './batch-marks.ts';
 import type { Database, Operation } from './database.ts';
 import { toLedgerFailure } from './failures.ts';
@@ -31,54 +31,54 @@ import {
   removeEntry,
   type SealedSegment,
   type SegmentSummary,
-  type TimeRange,
+  type TimeBounds,
 } from './state.ts';
 
 const NO_KEY = Buffer.of();
 
-/** What the store is asked for. */
+/** A request to the store. */
 export type LevelRequest =
   | Request
-  /** Retention: forgets the oldest sealed segment. */
+  /** Retention: removes the oldest sealed segment from the list. */
   | { readonly kind: 'forget'; readonly segment: SealedSegment }
   /** An operator accepts the damage of a sealed segment. */
   | { readonly kind: 'give-up'; readonly segment: SealedSegment }
-  /** Numbers up to `head` were given before and are left out: a new segment begins behind them. */
+  /** Skips the numbers up to `head`, which were used before: a new segment begins after them. */
   | { readonly kind: 'skip'; readonly head: number };
 
-/** One batch, ready to be written, and what holds once it is. */
+/** One batch, ready to be written, and the store's contents after it. */
 export interface BatchPlan {
-  /** Empty when there is nothing to store, as when all events are repeats. */
+  /** Empty when there is nothing to store, for example when all events are repeats. */
   readonly operations: Operation[];
   readonly contents: Contents;
-  /** Those that are stored by it, in their order. */
+  /** The events that it stores, in order. */
   readonly events: readonly UsageEvent[];
-  /** By request. */
-  readonly outcomes: readonly RequestOutcome[];
-  /** Events that had the id of a stored one and differed from it. */
+  /** One outcome for each request. */
+  readonly outcomes: readonly WriteRequestOutcome[];
+  /** Events that have the id of a stored event and differ from it. */
   readonly conflicts: readonly UsageEvent[];
 }
 
 /**
- * Turns waiting requests into one batch, with turns for others in between. Reads, but writes nothing. `now` in
- * milliseconds since the epoch.
+ * Combines waiting requests into one batch, and lets other work run in between. Reads, but writes
+ * nothing. `now` is milliseconds since the epoch.
  */
 export async function planBatch(
   requests: readonly LevelRequest[],
   before: Contents,
   view: StoreView,
   now: number,
-  turn: TimeSlice,
+  slice: TimeSlice,
 ): Promise<BatchPlan> {
   const offers = requests.map((request) => offeredBy(request, view.deduplicate));
-  // What cannot be read concerns only the requests that ask for it, so then each looks for itself.
+  // If an event cannot be read, each request looks up its own ids, so that only some fail.
   const stored = await findStored(offers.flat(), view).catch(() => undefined);
   const draft = new BatchDraft(before, view);
-  const outcomes: RequestOutcome[] = [];
+  const outcomes: WriteRequestOutcome[] = [];
   for (const [index, request] of requests.entries()) {
     outcomes.push(await draft.add(request, offers[index] ?? [], stored));
   }
-  return { ...(await draft.finish(now, turn)), outcomes };
+  return { ...(await draft.finish(now, slice)), outcomes };
 }
 
 function offeredBy(request: LevelRequest, deduplicate: boolean): readonly OfferedEvent[] {
@@ -90,16 +90,16 @@ function offeredBy(request: LevelRequest, deduplicate: boolean): readonly Offere
   }));
 }
 
-type StoredById = ReadonlyMap<string, UsageEvent>;
+type EventsById = ReadonlyMap<string, UsageEvent>;
 
-/** A change of one entry: a record, a cursor or a line of the list of sealed segments. */
+/** A change of one entry: a record, a cursor or an item of the list of sealed segments. */
 interface EntryChange {
   readonly key: Buffer;
   /** undefined deletes. */
   readonly body: string | undefined;
 }
 
-/** A batch in the making: requests are added in order, each seeing what those before it change. */
+/** Builds a batch from requests in order; each sees the changes of the earlier ones. */
 class BatchDraft {
   readonly #before: Contents;
   readonly #view: StoreView;
@@ -123,12 +123,12 @@ class BatchDraft {
     this.#lastWindowEnd = before.state.lastWindowEnd;
   }
 
-  /** `stored` is undefined when it is not known for all requests together. */
+  /** Adds a request. `stored` is undefined if the common lookup failed. */
   async add(
     request: LevelRequest,
     offered: readonly OfferedEvent[],
-    stored: StoredById | undefined,
-  ): Promise<RequestOutcome> {
+    stored: EventsById | undefined,
+  ): Promise<WriteRequestOutcome> {
     try {
       if (request.kind === 'append') return await this.#append(request, offered, stored);
       if (request.kind === 'cursor') return await this.#moveCursor(request);
@@ -140,13 +140,13 @@ class BatchDraft {
     }
   }
 
-  async finish(now: number, turn: TimeSlice): Promise<Omit<BatchPlan, 'outcomes'>> {
+  async finish(now: number, slice: TimeSlice): Promise<Omit<BatchPlan, 'outcomes'>> {
     const before = this.#before;
     const { events: accepted, conflicts } = this.#accepted;
     const lastWindowEnd = this.#lastWindowEnd;
     const changes = [...this.#changes.values()];
     const events = planEvents(accepted, before.state.segment, this.#view, now);
-    const entries = await planChanges(changes, before.state.entries, this.#view.active, turn);
+    const entries = await planChanges(changes, before.state.entries, this.#view.active, slice);
     const operations = [...events.operations, ...entries.operations, ...this.#evidence];
     if (operations.length === 0 && lastWindowEnd === before.state.lastWindowEnd) {
       return { operations, contents: before, events: [], conflicts };
@@ -169,8 +169,8 @@ class BatchDraft {
   async #append(
     request: Extract<Request, { kind: 'append' }>,
     offered: readonly OfferedEvent[],
-    known: StoredById | undefined,
-  ): Promise<RequestOutcome> {
+    known: EventsById | undefined,
+  ): Promise<WriteRequestOutcome> {
     const stored = known ?? (await findStored(offered, this.#view));
     const outcomes = offered.map((offer) =>
       this.#accepted.offer(offer, stored.get(offer.event.id)),
@@ -182,7 +182,7 @@ class BatchDraft {
     return this.#written(outcomes);
   }
 
-  async #moveCursor(request: Extract<Request, { kind: 'cursor' }>): Promise<RequestOutcome> {
+  async #moveCursor(request: Extract<Request, { kind: 'cursor' }>): Promise<WriteRequestOutcome> {
     const { destination } = request;
     const head = this.#before.state.segment.lastSequence;
     const move = request.plan(this.#cursors.get(destination), head);
@@ -201,7 +201,7 @@ class BatchDraft {
     return this.#written([]);
   }
 
-  #forget({ firstSequence, lastSequence, ends }: SealedSegment): RequestOutcome {
+  #forget({ firstSequence, lastSequence, ends }: SealedSegment): WriteRequestOutcome {
     this.#change({ key: numberKey(KEY_SPACE.sealed, firstSequence), body: undefined });
     this.#sealed = this.#sealed.filter((other) => other.firstSequence !== firstSequence);
     this.#lowWater = Math.max(this.#lowWater, lastSequence);
@@ -209,20 +209,20 @@ class BatchDraft {
     return this.#written([]);
   }
 
-  #giveUp(segment: SealedSegment): RequestOutcome {
+  #giveUp(segment: SealedSegment): WriteRequestOutcome {
     const line: SealedSegment = { ...segment, givenUp: true };
     const { firstSequence, ends } = line;
     this.#change({ key: numberKey(KEY_SPACE.sealed, firstSequence), body: JSON.stringify(line) });
     this.#sealed = this.#sealed.map((other) =>
       other.firstSequence === firstSequence ? line : other,
     );
-    // Repeats of its events would not be recognised.
+    // Repeats of its events can no longer be recognized.
     this.#horizon = Math.max(this.#horizon, ends?.to ?? 0);
     return this.#written([]);
   }
 
-  /** The store has begun the segment by now, unless it could not. */
-  #skip(head: number): RequestOutcome {
+  /** The store has begun the new segment before, unless that failed. */
+  #skip(head: number): WriteRequestOutcome {
     if (this.#before.state.segment.lastSequence >= head) return this.#written([]);
     return ledgerFailure('retryable', `ledger: a segment behind event ${head} cannot be begun`);
   }
@@ -239,20 +239,23 @@ class BatchDraft {
     this.#changes.set(entry.key.toString('latin1'), entry);
   }
 
-  #written(outcomes: readonly EventOutcome[]): RequestOutcome {
+  #written(outcomes: readonly EventOutcome[]): WriteRequestOutcome {
     const head = this.#before.state.segment.lastSequence + this.#accepted.events.length;
     return { kind: 'appended', outcomes, head };
   }
 }
 
-/** The cursor with the end of the window of the event it stands at, where that can be read. */
+/** Adds the window end of the event at the cursor, if it can be read. */
 async function withWindowEnd(cursor: Cursor, view: StoreView): Promise<Cursor> {
-  // A cursor must be able to leave a damaged event behind.
+  // A cursor must be able to pass a damaged event.
   const windowEnd = await windowEndAt(cursor.sequence, view).catch(() => undefined);
   return windowEnd === undefined ? cursor : { ...cursor, windowEnd };
 }
 
-/** The operations that store events at the end of a segment, and the segment's summary after them. Their ids enter the filter. */
+/**
+ * The operations that append events to a segment, and the segment's summary after them. Adds their
+ * ids to the filter.
+ */
 function planEvents(
   accepted: readonly OfferedEvent[],
   before: SegmentSummary,
@@ -274,7 +277,7 @@ function planEvents(
     const { event, key, text } = offer;
     tree.add(sequence, event.tenant, text);
     if (deduplicate) {
-      // Before they are stored, so that the filter knows them whatever becomes of the batch.
+      // The filter must know the ids even if the outcome of the write is unknown.
       ids.add(key);
       operations.push({ type: 'put', key, value: encodeIdValue(sequence) });
     }
@@ -298,33 +301,39 @@ function planEvents(
   return { operations, segment };
 }
 
-/** What stores evidence in the segment of its events. It is not in the sum of all entries, and no new segment gets a copy. */
+/**
+ * The operation that stores evidence in the segment of its events. Evidence is not in the sum of
+ * all entries and is not copied to new segments.
+ */
 function evidenceOperation({ key: text, value }: RecordChange): Operation {
   const key = textKey(KEY_SPACE.evidence, text);
   if (value === undefined) return { type: 'del', key };
   return { type: 'put', key, value: sealValue(keySeed(key), value) };
 }
 
-/** The range that also covers a time. */
-function widen(range: TimeRange | undefined, time: number): TimeRange {
+/** Extends a range so that it includes a time. */
+function widen(range: TimeBounds | undefined, time: number): TimeBounds {
   if (range === undefined) return { from: time, to: time };
   if (time < range.from) return { ...range, from: time };
   return time > range.to ? { ...range, to: time } : range;
 }
 
-/** The operations of entry changes, and the sum of all entries after them; thousands of them in turns. */
+/**
+ * The operations of entry changes and the sum of all entries after them. Lets other work run in
+ * between.
+ */
 async function planChanges(
   changes: readonly EntryChange[],
   before: EntrySum,
   database: Database,
-  turn: TimeSlice,
+  slice: TimeSlice,
 ): Promise<{ readonly operations: readonly Operation[]; readonly sum: EntrySum }> {
   const operations: Operation[] = [];
   if (changes.length === 0) return { operations, sum: before };
   let sum = before;
   const oldValues = await database.getMany(changes.map(({ key }) => key));
   for (const [index, { key, body }] of changes.entries()) {
-    if (turn.isOver) await turn.next();
+    if (slice.isOver) await slice.next();
     const old = oldValues[index];
     if (old !== undefined) sum = removeEntry(sum, checksumOf(old));
     if (body !== undefined) {

@@ -12,7 +12,7 @@ import { parseInstant } from './parse-instant.ts';
 
 const MAX_PAGE_EVENTS = 5_000;
 
-/** A page after a sequence number; it ends at the end of a segment. */
+/** Reads a page of events after a sequence number; a page ends at the end of a segment. */
 export async function readPage(
   view: StoreView,
   afterSequence: number,
@@ -39,7 +39,9 @@ export async function readPage(
   return { kind: 'page', events, lastSequence: last };
 }
 
-/** Events whose window starts in `[from, to)`; segments and pages that are known to have none are not read. */
+/**
+ * Events whose window starts in `[from, to)`. Skips segments and pages that are known to have none.
+ */
 export async function* scanEvents(
   view: () => StoreView,
   pages: PageStarts,
@@ -71,8 +73,8 @@ export async function* scanEvents(
 }
 
 /**
- * The chain value of the batch that ends with an event: empty where none ends there, undefined where the event
- * is not stored. Throws a LedgerReadError where that cannot be read.
+ * The chain value of the batch that ends with this event: `''` if no batch ends there, undefined if
+ * the event is not stored. Throws a LedgerReadError if the value cannot be read.
  */
 export async function chainAt(view: StoreView, sequence: number): Promise<string | undefined> {
   const segment = readableSegments(view).find(
@@ -91,7 +93,7 @@ export async function chainAt(view: StoreView, sequence: number): Promise<string
 
 const PAGE_RECORDS = 500;
 
-/** One record; undefined when there is none. Throws a LedgerReadError when it is damaged. */
+/** Reads one record; undefined if there is none. Throws a LedgerReadError if it is damaged. */
 export async function readRecord(view: StoreView, key: string): Promise<string | undefined> {
   if (isEvidence(key)) {
     for await (const [found, text] of readEvidence(view, key)) if (found === key) return text;
@@ -102,7 +104,10 @@ export async function readRecord(view: StoreView, key: string): Promise<string |
   return value === undefined ? undefined : recordText(view.activeName, stored, value);
 }
 
-/** The records whose keys begin with `prefix`, in key order, a page at a time. Evidence only where the prefix names it. */
+/**
+ * The records whose keys begin with `prefix`, in key order, read by pages. Includes evidence only
+ * if the prefix names it.
+ */
 export async function* readRecords(
   view: () => StoreView,
   prefix: string,
@@ -122,7 +127,7 @@ export async function* readRecords(
   }
 }
 
-/** Evidence by the segments that have events of its hour, oldest first. */
+/** The evidence in the segments that have events of its hour, oldest first. */
 async function* readEvidence(
   view: StoreView,
   prefix: string,

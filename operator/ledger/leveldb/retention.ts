@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from '../../telemetry/logger.ts';
-import { consumedUpTo } from '../consumed-up-to.ts';
+import { consumedUpTo, type Retain } from '../consumed-up-to.ts';
 import { LedgerReadError } from '../ledger.ts';
 import type { DiskGauge } from './disk-use.ts';
 import type { Failpoints } from './failpoints.ts';
@@ -11,24 +11,23 @@ import { segmentName, trashName } from './segment-names.ts';
 import type { SealedSegment } from './state.ts';
 import type { Store } from './store.ts';
 import type { LevelRequest } from './plan-batch.ts';
-import type { RequestOutcome } from '../writer.ts';
+import type { WriteRequestOutcome } from '../writer.ts';
 
 export interface RetentionOptions {
   readonly directory: string;
   readonly store: Store;
-  readonly submit: (request: LevelRequest) => Promise<RequestOutcome>;
+  readonly submit: (request: LevelRequest) => Promise<WriteRequestOutcome>;
   readonly gauge: DiskGauge;
   readonly failpoint: Failpoints;
   readonly logger: Logger;
 }
 
-/** Times in milliseconds; `now` since the epoch. */
-export type Retain = (now: number, retentionMs: number) => Promise<void>;
-
 /**
- * Deletes sealed segments, oldest first, that every cursor has passed and that are older than
- * RETENTION, or not so old where room is short (docs/reference/ledger-format.md#deletion, docs/reference/ledger-format.md#disk-use). One
- * run at a time; failures are logged and the next run tries again.
+ * Deletes sealed segments that every cursor has passed, oldest first:
+ * - those older than RETENTION (docs/reference/ledger-format.md#deletion);
+ * - younger ones if disk space is short (docs/reference/ledger-format.md#disk-use).
+ *
+ * Runs one at a time. Failures are logged and the next run retries.
  */
 export function createRetention(options: RetentionOptions): Retain {
   const { store, gauge, logger } = options;
@@ -75,7 +74,10 @@ export function isExpired(segment: SealedSegment, now: number, retentionMs: numb
   return Math.max(segment.sealedAt, segment.ends?.to ?? 0) < now - retentionMs;
 }
 
-/** Deletes a segment that the list no longer has. The rename makes the deletion certain before it begins. */
+/**
+ * Deletes the directory of a segment that is not in the list. The rename comes first, so that an
+ * interrupted deletion is completed at the next start.
+ */
 export async function discardSegment(
   directory: string,
   firstSequence: number,
@@ -84,7 +86,7 @@ export async function discardSegment(
   const trash = join(directory, trashName(firstSequence));
   await renameDurably(join(directory, segmentName(firstSequence)), trash).catch(
     (error: unknown) => {
-      // A segment that was lost whole, and given up.
+      // The directory of a given-up segment may be missing.
       if (!isMissing(error)) throw error;
     },
   );

@@ -18,7 +18,7 @@ import {
 
 const COPY_BATCH_BYTES = 1024 * 1024;
 
-/** What holds once the active segment is sealed and one that begins with `firstSequence` has taken its place. */
+/** The contents after sealing the active segment and beginning one at `firstSequence`. */
 export function planRoll(
   before: Contents,
   firstSequence: number,
@@ -53,8 +53,8 @@ export function planRoll(
 }
 
 /**
- * Prepares the planned segment with a copy of all entries and renames it into place, which is the
- * moment that counts: before it the old segment is the active one, after it the new one.
+ * Prepares the planned segment with a copy of all entries and renames it into place. The rename is
+ * the switch: before it the old segment is active, after it the new one.
  */
 export async function createPlannedSegment(
   directory: string,

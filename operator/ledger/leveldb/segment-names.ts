@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 
-/** Where the next segment is prepared. */
+/** Directory in which the next segment is prepared. */
 export const NEXT_DIRECTORY = 'next';
 
 const NAME = /^segment-([0-9a-f]{16})$/;
@@ -12,7 +12,7 @@ export function segmentName(firstSequence: number): string {
   return `segment-${firstSequence.toString(16).padStart(NUMBER_DIGITS, '0')}`;
 }
 
-/** Where a segment lies while it is being deleted. */
+/** The directory of a segment that is being deleted. */
 export function trashName(firstSequence: number): string {
   return segmentName(firstSequence).replace('segment', 'trash');
 }
@@ -20,7 +20,7 @@ export function trashName(firstSequence: number): string {
 export interface SegmentDirectories {
   /** First sequence numbers of the segments, ascending; the last one is active. */
   readonly segments: readonly number[];
-  /** What interrupted work has left. */
+  /** Directories that interrupted work has left. */
   readonly leftovers: readonly string[];
 }
 

@@ -13,7 +13,7 @@ const used = useLedgers();
 const SEGMENTS = 6;
 const SEGMENT_EVENTS = 5;
 
-/** A directory with several segments of five events each, and what the list says of them. */
+/** A directory with several segments of five events each, and their list items. */
 async function manySegments(): Promise<{ directory: string; segments: readonly SealedSegment[] }> {
   const directory = await used.directory();
   const segmentLimits = { events: SEGMENT_EVENTS, bytes: Number.MAX_SAFE_INTEGER };
@@ -45,7 +45,7 @@ test('a segment that comes into use while others are being closed is not closed 
   const pool = new SegmentPool(directory);
   const [a, b, c, d] = segments;
   if (a === undefined || b === undefined || c === undefined || d === undefined) throw new Error();
-  const held = (segment: SealedSegment) => {
+  const useUntilReleased = (segment: SealedSegment) => {
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     const { promise: started, resolve: start } = Promise.withResolvers<void>();
     const ended = pool.use(segment, async () => {
@@ -56,9 +56,9 @@ test('a segment that comes into use while others are being closed is not closed 
   };
   await pool.use(a, async () => undefined);
   await pool.use(b, async () => undefined);
-  const [third, fourth] = [held(c), held(d)];
+  const [third, fourth] = [useUntilReleased(c), useUntilReleased(d)];
   await Promise.all([third.started, fourth.started]);
-  // Four are open and two may stay: this closes the first, then the second.
+  // Four are open and two may stay open: this closes the first, then the second.
   third.release();
   await nextTurn();
   const firstOf = (database: Database) => database.get(numberKey(KEY_SPACE.event, b.firstSequence));

@@ -11,34 +11,40 @@ import type { SealedSegment } from './state.ts';
 interface OpenSegment {
   readonly database: Promise<Database>;
   users: number;
-  /** Whether nothing has used it since the last look. */
-  rested: boolean;
-  /** It was sealed a moment ago and has the buffers of one that is written to: it is closed soon, however much it is used. */
+  /** True if nothing has used it since the last check. */
+  isUnused: boolean;
+  /**
+   * It was just sealed and still has the large buffers for writing: close it soon, even if it is
+   * used.
+   */
   readonly justSealed?: boolean;
-  /** Resolves the wait of an eviction. */
+  /** Ends the wait of {@link SegmentPool.evict}. */
   idle?: () => void;
 }
 
-/** Each open segment costs some 3 MiB, and up to 64 MiB of it that is mapped. */
+/** Each open segment costs about 3 MiB, and up to 64 MiB of mapped files. */
 const MAX_IDLE_OPEN = 2;
-/** How often is looked for segments that nothing has used since. */
-const REST_MS = 2_000;
+/** How often unused segments are searched for. */
+const IDLE_CHECK_MS = 2_000;
 
-/** Sealed segments, opened when something reads them and closed again when nothing does for a while, or too many are open. */
+/**
+ * The open sealed segments. Opens a segment at first use; closes it when it is unused for a while
+ * or too many are open.
+ */
 export class SegmentPool {
   readonly #directory: string;
   /** In order of last use. */
   readonly #open = new Map<number, OpenSegment>();
-  /** LevelDB refuses to open a directory that is still being closed. */
+  /** Segments being closed: LevelDB refuses to open them meanwhile. */
   readonly #closing = new Map<number, Promise<void>>();
-  readonly #resting: NodeJS.Timeout;
+  readonly #idleTimer: NodeJS.Timeout;
 
-  constructor(directory: string, restMs = REST_MS) {
+  constructor(directory: string, idleCheckMs = IDLE_CHECK_MS) {
     this.#directory = directory;
-    this.#resting = setInterval(() => void this.#closeRested(), restMs).unref();
+    this.#idleTimer = setInterval(() => void this.#closeUnused(), idleCheckMs).unref();
   }
 
-  /** Runs `work` with a sealed segment's database, which stays open meanwhile. */
+  /** Runs `work` with a sealed segment's database and keeps it open meanwhile. */
   async use<T>(
     segment: SealedSegment,
     work: (database: Database, where: string) => Promise<T>,
@@ -53,19 +59,19 @@ export class SegmentPool {
     }
   }
 
-  /** Takes over the database of a segment that has just been sealed. */
+  /** Adds the open database of a segment that was just sealed. */
   async adopt(firstSequence: number, database: Database): Promise<void> {
     const open: OpenSegment = {
       database: Promise.resolve(database),
       users: 0,
-      rested: false,
+      isUnused: false,
       justSealed: true,
     };
     this.#open.set(firstSequence, open);
     await this.#trim();
   }
 
-  /** Closes a segment, once nothing reads it any more. */
+  /** Closes a segment when nothing reads it. */
   async evict(firstSequence: number): Promise<void> {
     const open = this.#open.get(firstSequence);
     if (open === undefined) return;
@@ -79,7 +85,7 @@ export class SegmentPool {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#resting);
+    clearInterval(this.#idleTimer);
     for (const number of this.#open.keys()) await this.evict(number);
     await Promise.all(this.#closing.values());
   }
@@ -89,12 +95,12 @@ export class SegmentPool {
     const open: OpenSegment = this.#open.get(number) ?? {
       database: this.#openAfterClosing(segment),
       users: 0,
-      rested: false,
+      isUnused: false,
     };
     this.#open.delete(number);
     this.#open.set(number, open);
     open.users += 1;
-    if (open.justSealed !== true) open.rested = false;
+    if (open.justSealed !== true) open.isUnused = false;
     return open;
   }
 
@@ -106,7 +112,7 @@ export class SegmentPool {
   #release(number: number, open: OpenSegment): void {
     open.users -= 1;
     if (open.users === 0) open.idle?.();
-    // One that could not be opened is tried afresh next time.
+    // A segment that could not be opened is opened again at the next use.
     open.database.catch(() => {
       if (this.#open.get(number) === open) this.#open.delete(number);
     });
@@ -116,22 +122,22 @@ export class SegmentPool {
     const idle = [...this.#open].filter(([, { users }]) => users === 0);
     const surplus = Math.max(0, this.#open.size - MAX_IDLE_OPEN);
     for (const [number, open] of idle.slice(0, surplus)) {
-      // It may have been taken into use, or closed, while another one was being closed.
+      // Meanwhile it may have been used again or closed.
       if (this.#open.get(number) === open && open.users === 0) await this.#close(number, open);
     }
   }
 
-  async #closeRested(): Promise<void> {
+  async #closeUnused(): Promise<void> {
     for (const [number, open] of this.#open) {
       if (open.users > 0) continue;
-      if (open.rested) await this.#close(number, open);
-      else open.rested = true;
+      if (open.isUnused) await this.#close(number, open);
+      else open.isUnused = true;
     }
   }
 
   async #close(number: number, open: OpenSegment): Promise<void> {
     if (this.#open.get(number) === open) this.#open.delete(number);
-    // What cannot be closed has nothing to lose: sealed segments are not written.
+    // A failed close loses nothing: sealed segments are not written.
     const closed = open.database.then(closeSealed).catch(() => undefined);
     this.#closing.set(number, closed);
     await closed;
@@ -145,8 +151,8 @@ async function closeSealed(database: Database): Promise<void> {
 }
 
 /**
- * Opens a sealed segment and compares its end with the list. Throws a LedgerReadError when its last
- * event is gone or the chain differs there.
+ * Opens a sealed segment and compares its end with the list. Throws a LedgerReadError if its last
+ * event is missing or the chain differs there.
  */
 async function openSealed(directory: string, segment: SealedSegment): Promise<Database> {
   const name = segmentName(segment.firstSequence);
@@ -154,7 +160,7 @@ async function openSealed(directory: string, segment: SealedSegment): Promise<Da
   const database = await openDatabase(join(directory, name), 'sealed').catch((error: unknown) => {
     throw isLocked(error) ? lockedElsewhere(name) : error;
   });
-  // What is still readable before the damage is read.
+  // A damaged segment is readable up to the damage.
   if (segment.damage !== undefined) return database;
   try {
     const { lastSequence } = segment;
@@ -174,7 +180,10 @@ async function openSealed(directory: string, segment: SealedSegment): Promise<Da
   }
 }
 
-/** Somebody looks into it, as an operator with a tool may: only the active segment's lock tells who owns the ledger. */
+/**
+ * Another process reads the segment, for example the ledger tool. That is no takeover: only the
+ * lock of the active segment shows which process owns the ledger.
+ */
 function lockedElsewhere(name: string): LedgerReadError {
   return new LedgerReadError(
     ledgerFailure('retryable', `ledger: ${name}: another process has this sealed segment open`),

@@ -19,7 +19,7 @@ test('a window with thousands of records keeps everybody else waiting until all 
     value: `value ${index}`,
   }));
   expect(await ledger.append({ events: [], records })).toMatchObject({ kind: 'appended' });
-  // As many while they are planned as while they are handed over.
+  // Planning and writing use the same number of slices.
   expect(slices.mock.calls.length).toBeGreaterThan(120);
   const stored = new Map<string, string>();
   for await (const [key, value] of ledger.records('journal/')) stored.set(key, value);

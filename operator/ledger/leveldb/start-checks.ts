@@ -16,7 +16,7 @@ import { type Contents, type LedgerState, readContents } from './state.ts';
 import type { Store } from './store.ts';
 import { findDamage } from './verify.ts';
 
-/** The segment that is written, opened. */
+/** The opened active segment. */
 export interface ActiveSegment {
   readonly database: Database;
   readonly contents: Contents;
@@ -24,7 +24,7 @@ export interface ActiveSegment {
 }
 
 /**
- * Checks the files of the active segment, opens it and checks its state and entries
+ * Checks the files of the active segment, opens it, and checks its state and entries
  * (docs/reference/ledger-format.md#at-start, 3 to 5). Throws a LedgerReadError at damage.
  */
 export async function openActiveSegment(
@@ -65,7 +65,7 @@ async function findActive(directory: string, noted: Head): Promise<number> {
   const { segments, leftovers } = await listSegmentDirectories(directory);
   const newest = segments.at(-1);
   if (newest === undefined && noted.batch === 0 && leftovers.includes(NEXT_DIRECTORY)) {
-    // Setting up was interrupted after the ledger existed.
+    // Setting up was interrupted after IDENTITY was written.
     await renameDurably(join(directory, NEXT_DIRECTORY), join(directory, segmentName(1)));
     return 1;
   }
@@ -76,9 +76,9 @@ async function findActive(directory: string, noted: Head): Promise<number> {
 }
 
 /**
- * Reads every event of the active segment, from which the pages are learnt as well, and compares how far it goes with what HEAD noted. Damage
- * and loss become problems, and a new segment begins after them, so that no number is given twice
- * and nothing more is written into damaged files (docs/reference/ledger-format.md#at-start, 6 and 7).
+ * Reads every event of the active segment and compares its end with HEAD
+ * (docs/reference/ledger-format.md#at-start, 6 and 7). Damage and loss become problems, and a new
+ * segment begins after them. So no number is used twice and nothing is written into damaged files.
  */
 export async function checkAgainstHead(
   store: Store,
@@ -116,7 +116,7 @@ function lossOf(state: LedgerState, noted: Head): string | undefined {
   return `the newest ${noted.batch - state.batch} batches are lost: ${events}, and what else they changed`;
 }
 
-/** Whether the chain still passes through the value that HEAD noted. */
+/** The problem if the chain does not pass through the value in HEAD. */
 async function chainProblem(store: Store, noted: Head): Promise<string | undefined> {
   const { active, activeName, segment } = store.view();
   if (noted.sequence < segment.firstSequence || noted.sequence > segment.lastSequence) {

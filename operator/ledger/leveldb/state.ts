@@ -5,12 +5,12 @@ import { damage } from '../failures.ts';
 import { STATE_KEY, ENTRY_SPACES, KEY_SPACE, keysOf } from './keys.ts';
 
 /** A closed range of times, milliseconds since the epoch. */
-export interface TimeRange {
+export interface TimeBounds {
   readonly from: number;
   readonly to: number;
 }
 
-/** What is known of a segment without opening it. */
+/** Summary of a segment, known without opening it. */
 export interface SegmentSummary {
   readonly firstSequence: number;
   /** `firstSequence - 1` while it is empty. */
@@ -24,10 +24,12 @@ export interface SegmentSummary {
   /** Uncompressed bytes of its events. */
   readonly bytes: number;
   /** Window starts of its events; absent while it is empty. */
-  readonly starts?: TimeRange;
+  readonly starts?: TimeBounds;
   /** Window ends of its events; absent while it is empty. */
-  readonly ends?: TimeRange;
-  /** Whether any of its ids is not derived from the event, so that its window cannot be told from the id. */
+  readonly ends?: TimeBounds;
+  /**
+   * True if any of its ids is not derived from the event, so that the id does not limit the window.
+   */
   readonly foreignIds: boolean;
 }
 
@@ -35,42 +37,42 @@ export interface SegmentSummary {
 export interface SealedSegment extends SegmentSummary {
   /** Milliseconds since the epoch. */
   readonly sealedAt: number;
-  /** What was found when it was sealed because of damage. */
+  /** The damage for which it was sealed. */
   readonly damage?: string;
-  /** An operator has accepted that its events are lost: nothing reads it any more. */
+  /** An operator has accepted that its events are lost: nothing reads it. */
   readonly givenUp?: true;
 }
 
-/** The `m` entry of the active segment: rewritten by every batch. */
+/** The `m` entry of the active segment; every batch rewrites it. */
 export interface LedgerState {
   readonly ledgerId: string;
-  /** Number of the last batch, over the whole life of the ledger. */
+  /** Number of the last batch since the ledger was created. */
   readonly batch: number;
-  /** Absent where an older release wrote everything. */
+  /** Absent if an older release wrote everything. */
   readonly link?: ChainLink;
   readonly segment: SegmentSummary;
   /** The sequence number before the oldest stored event. */
   readonly lowWater: number;
-  /** The end of the newest window of which anything was deleted, milliseconds since the epoch. */
+  /** Window end of the newest deleted event, milliseconds since the epoch. */
   readonly horizon: number;
   readonly lastWindowEnd?: number;
   readonly entries: EntrySum;
 }
 
-/** Where the chain changes its form (docs/reference/ledger-format.md#the-link). */
+/** Position at which the chain changes its form (docs/reference/ledger-format.md#the-link). */
 export interface ChainLink {
-  /** Batches that begin with this sequence number or a later one are chained by their trees. */
+  /** Batches that begin at this sequence number or later are chained by their trees. */
   readonly from: number;
   /** The chain value before them, hex. */
   readonly previous: string;
 }
 
-/** The link behind everything that a segment has. */
+/** The link after the last event of a segment. */
 export function linkAfter({ lastSequence, chain }: SegmentSummary): ChainLink {
   return { from: lastSequence + 1, previous: chain };
 }
 
-/** Count and sum of the checksums of all records, cursors and list entries. */
+/** Count and checksum sum of all records, cursors and list items. */
 export interface EntrySum {
   readonly count: number;
   readonly sum: number;
@@ -94,13 +96,13 @@ export function encodeState(state: LedgerState): Buffer {
   return sealValue(keySeed(STATE_KEY), JSON.stringify(state));
 }
 
-/** The state in a value of {@link encodeState}, or undefined when it is damaged. */
+/** The state in a value of {@link encodeState}; undefined if it is damaged. */
 export function decodeState(value: Buffer | undefined): LedgerState | undefined {
   const body = value === undefined ? undefined : openValue(keySeed(STATE_KEY), value);
   return body === undefined ? undefined : (JSON.parse(body.toString()) as LedgerState);
 }
 
-/** What the active segment holds beside events, as far as it is kept in memory. */
+/** The parts of the active segment that are kept in memory. */
 export interface Contents {
   readonly state: LedgerState;
   readonly cursors: ReadonlyMap<string, Cursor>;
@@ -108,7 +110,10 @@ export interface Contents {
   readonly sealed: readonly SealedSegment[];
 }
 
-/** Entries of one key space, each with its checksum checked. Throws a LedgerReadError at a damaged one. */
+/**
+ * Entries of one key space, each with its checksum verified. Throws a LedgerReadError at a damaged
+ * one.
+ */
 export async function* walkEntries(
   database: Database,
   where: string,
@@ -127,8 +132,9 @@ export async function* walkEntries(
 }
 
 /**
- * Reads the state of an active segment and checks all entries against the sum in it. Throws a
- * LedgerReadError when any is damaged, lost or out of date. With a snapshot, as of then.
+ * Reads the state of an active segment and compares all entries with the sum in it; with a
+ * snapshot, as of that moment. Throws a LedgerReadError if anything is damaged, lost or out of
+ * date.
  */
 export async function readContents(
   database: Database,

@@ -24,16 +24,16 @@ import { isFull, type SegmentLimits } from './segment-limits.ts';
 import { listSegmentDirectories, segmentName } from './segment-names.ts';
 import type { SegmentPool } from './segment-pool.ts';
 import { type Contents, readContents } from './state.ts';
-import type { RequestOutcome } from '../writer.ts';
+import type { WriteRequestOutcome } from '../writer.ts';
 
 export interface StoreOptions {
   readonly directory: string;
   readonly database: Database;
   readonly contents: Contents;
-  /** Of the ids in the active segment. */
+  /** Filter of the active segment's ids. */
   readonly ids: IdFilter;
   readonly head: HeadFile;
-  /** Learns the windows of what is stored. */
+  /** Records the window starts of stored events. */
   readonly pages: PageStarts;
   readonly pool: SegmentPool;
   readonly clock: Clock;
@@ -42,14 +42,14 @@ export interface StoreOptions {
   readonly retentionMs: number;
   readonly failpoint: Failpoints;
   readonly deduplicate: boolean;
-  /** Called before the database is opened again because there was no room. */
-  readonly giveRoom: () => Promise<void>;
+  /** Frees space. Called after a write failed on a full volume, before the database is reopened. */
+  readonly freeSpace: () => Promise<void>;
   readonly onConflict: (event: UsageEvent) => void;
   readonly onSealed: (end: { readonly sequence: number; readonly chain: string }) => void;
   readonly onError: (failure: LedgerFailure) => void;
 }
 
-/** What may hold after a failed write, until the database was opened again. */
+/** A failed write whose result is unknown until the database is reopened. */
 interface Interrupted {
   readonly planned: Contents;
   readonly failure: LedgerFailure;
@@ -58,9 +58,9 @@ interface Interrupted {
 const ATTEMPTS = 3;
 const NOTE_INTERVAL_MS = 10_000;
 
-/** The segments, and the only place that writes to them: one batch at a time. */
+/** The segments of a ledger. Only the store writes to them, one batch at a time. */
 export class Store {
-  /** Without what the first segment brings, which would be held for good. */
+  /** Without the first segment's objects, which would otherwise never be freed. */
   readonly #options: Omit<StoreOptions, 'database' | 'contents' | 'ids'>;
   #database: Database;
   #contents: Contents;
@@ -68,9 +68,9 @@ export class Store {
   #interrupted: Interrupted | undefined;
   #stopped: LedgerFailure | undefined;
   #notedAt: number;
-  /** RETENTION, milliseconds. It may be changed. */
+  /** RETENTION, milliseconds; may be changed. */
   retentionMs: number;
-  /** Until HEAD has been compared with what is stored, it must not be overwritten. */
+  /** HEAD must not be overwritten before it was compared with the stored events. */
   #compared = false;
 
   constructor({ database, contents, ids, ...options }: StoreOptions) {
@@ -99,8 +99,10 @@ export class Store {
     };
   }
 
-  /** Writes one batch. Every write error closes the database, opens it again and finds out what was stored. */
-  async write(requests: readonly LevelRequest[]): Promise<readonly RequestOutcome[]> {
+  /**
+   * Writes one batch. After a write error it reopens the database and finds out what was stored.
+   */
+  async write(requests: readonly LevelRequest[]): Promise<readonly WriteRequestOutcome[]> {
     let failure: LedgerFailure = ledgerFailure('retryable', 'ledger: not open');
     for (let tries = 0; tries < ATTEMPTS; tries++) {
       const stopped = this.#stopped;
@@ -115,13 +117,16 @@ export class Store {
     return requests.map(() => failure);
   }
 
-  /** Seals the active segment, with the damage found in it, and begins one with this number. Throws when it cannot. */
+  /**
+   * Seals the active segment, with any damage found in it, and begins one at `firstSequence`.
+   * Throws if it cannot.
+   */
   async roll(firstSequence: number, damage?: string): Promise<void> {
     const { directory, clock, failpoint, pool, onSealed } = this.#options;
     const planned = planRoll(this.#contents, firstSequence, clock.now(), damage);
     const { lastSequence: sequence, chain } = this.#contents.state.segment;
     await createPlannedSegment(directory, this.#database, this.#activeName(), planned, failpoint);
-    // From here on the new segment counts, even if it cannot be opened at once.
+    // From here on the new segment is the active one, even if opening it fails.
     try {
       await failpoint('roll:before-open');
       const next = await openDatabase(join(directory, segmentName(firstSequence)), 'active');
@@ -137,11 +142,11 @@ export class Store {
     }
   }
 
-  /** Notes the newest batch and the active segment's files in HEAD, durably. */
+  /** Durably writes the newest batch and the active segment's MANIFEST to HEAD. */
   async note(): Promise<void> {
     const { directory, head, clock } = this.#options;
     await noteDatabaseTables(this.#database);
-    // It grows while the segment is open.
+    // The MANIFEST grows while the segment is open.
     const manifest = await readManifestNote(join(directory, this.#activeName()));
     const { batch, segment } = this.#contents.state;
     const { lastSequence: sequence, chain } = segment;
@@ -163,16 +168,16 @@ export class Store {
 
   async #attempt(
     requests: readonly LevelRequest[],
-  ): Promise<readonly RequestOutcome[] | LedgerFailure> {
+  ): Promise<readonly WriteRequestOutcome[] | LedgerFailure> {
     const { clock, head, onConflict } = this.#options;
     const { lastSequence } = this.#contents.state.segment;
     try {
-      const turn = new TimeSlice(clock);
-      const plan = await planBatch(requests, this.#contents, this.view(), clock.now(), turn);
+      const slice = new TimeSlice(clock);
+      const plan = await planBatch(requests, this.#contents, this.view(), clock.now(), slice);
       if (!head.owned()) {
         return this.#stop(ledgerFailure('fenced', 'ledger: another process has opened it'));
       }
-      const failure = plan.operations.length === 0 ? undefined : await this.#commit(plan, turn);
+      const failure = plan.operations.length === 0 ? undefined : await this.#commit(plan, slice);
       if (failure !== undefined) return failure;
       this.#learn(plan.events, lastSequence + 1);
       for (const event of plan.conflicts) onConflict(event);
@@ -190,12 +195,12 @@ export class Store {
     }
   }
 
-  /** Writes a planned batch. A failure means that it is known not to be stored, or not known at all. */
-  async #commit(plan: BatchPlan, turn: TimeSlice): Promise<LedgerFailure | undefined> {
+  /** Writes a planned batch. After a failure the batch is not stored, or its result is unknown. */
+  async #commit(plan: BatchPlan, slice: TimeSlice): Promise<LedgerFailure | undefined> {
     const { failpoint, onError } = this.#options;
     try {
       await failpoint('append:before-write');
-      await writeBatch(this.#database, plan.operations, turn);
+      await writeBatch(this.#database, plan.operations, slice);
       await failpoint('append:after-write');
       this.#adopt(plan.contents);
       return undefined;
@@ -209,12 +214,15 @@ export class Store {
     }
   }
 
-  /** Closes and opens again after a failed write. Gives why it is not known what is stored; undefined when it is. */
+  /**
+   * Reopens the database after a failed write. Returns undefined once it is known what is stored,
+   * else why not.
+   */
   async #recover({ planned, failure }: Interrupted): Promise<LedgerFailure | undefined> {
-    const { directory, failpoint, giveRoom } = this.#options;
+    const { directory, failpoint, freeSpace } = this.#options;
     try {
       await this.#database.close();
-      if (failure.cause === 'full') await giveRoom();
+      if (failure.cause === 'full') await freeSpace();
       await failpoint('recover:before-open');
       const { segments } = await listSegmentDirectories(directory);
       const name = segmentName(segments.at(-1) ?? 0);
@@ -235,7 +243,7 @@ export class Store {
       await this.note();
       return undefined;
     } catch (error) {
-      const again = toLedgerFailure('opening it again after an error', error);
+      const again = toLedgerFailure('reopening after an error', error);
       this.#interrupted = { planned, failure: again };
       return again;
     }
@@ -254,7 +262,7 @@ export class Store {
     try {
       await this.roll(skipped + 1);
     } catch (error) {
-      // The old segment goes on; the next batch tries again.
+      // The old segment stays active; the next batch tries again.
       onError(toLedgerFailure('beginning a segment', error));
     }
   }
@@ -269,7 +277,7 @@ export class Store {
 
   async #noteQuietly(): Promise<void> {
     await this.note().catch((error: unknown) => {
-      this.#options.onError(toLedgerFailure('noting how far it is', error));
+      this.#options.onError(toLedgerFailure('writing HEAD', error));
     });
   }
 

@@ -10,22 +10,21 @@ export type TableChecksums = Readonly<Record<string, TableChecksum>>;
 interface TableChecksum {
   readonly size: number;
   readonly crc: number;
-  /** Tells a table from a later one under the same name. */
+  /** Distinguishes a table from a later one with the same name. */
   readonly inode: number;
   readonly modifiedMs: number;
 }
 
 const FILE = 'TABLES';
 const TABLE_NAME = /^\d{6,}\.ldb$/;
-const PIECE_BYTES = 64 * 1024;
-/** The last bytes of every complete table. */
+const CHUNK_BYTES = 64 * 1024;
+/** LevelDB's magic number at the end of every complete table. */
 const TABLE_END = Buffer.from('57fb808b247547db', 'hex');
 
 /**
- * Compares the table files of a database with the checksums noted while it was in use, and takes the
- * note away: LevelDB may give a name again once the database is opened. Throws a LedgerReadError at
- * a difference. LevelDB itself does not look at its checksums on reading: it would return the damaged
- * data, or end the process.
+ * Compares the table files of a database with the stored checksums, then deletes the file TABLES:
+ * an open LevelDB may reuse a name. Throws a LedgerReadError at a difference. LevelDB itself does
+ * not verify its checksums on reading: it would return damaged data or end the process.
  */
 export async function checkTables(directory: string): Promise<TableChecksums> {
   const noted = await readNote(directory);
@@ -44,7 +43,7 @@ export async function checkTables(directory: string): Promise<TableChecksums> {
   return checked;
 }
 
-/** Notes the checksums of all complete tables; those already known are not read again. */
+/** Stores the checksums of all complete tables; reads only tables that are not `known`. */
 export async function noteTables(
   directory: string,
   known: TableChecksums,
@@ -75,14 +74,14 @@ async function tableNames(directory: string): Promise<readonly string[]> {
   return (await readdir(directory)).filter((name) => TABLE_NAME.test(name));
 }
 
-/** A note that is missing or damaged itself notes nothing. */
+/** Reads the stored checksums; none if the file is missing or damaged. */
 async function readNote(directory: string): Promise<TableChecksums> {
   const note = await readFile(join(directory, FILE), 'utf8').catch(() => '');
   const [sum, text = ''] = note.split('\n');
   return sum === String(crc32(text)) ? (JSON.parse(text) as TableChecksums) : {};
 }
 
-/** The checksum of a table; undefined while it is still being written, or has just been deleted. */
+/** The checksum of a table; undefined while it is being written or if it was deleted. */
 async function readTable(path: string, known?: TableChecksum): Promise<TableChecksum | undefined> {
   const found = await stat(path).catch(() => undefined);
   if (found === undefined) return undefined;
@@ -94,25 +93,25 @@ async function readTable(path: string, known?: TableChecksum): Promise<TableChec
   return crc === undefined ? undefined : { size, crc, inode, modifiedMs };
 }
 
-/** Reads a file of known size a piece at a time; undefined when it has not the end of a complete table. */
+/** Reads a file in chunks and returns its CRC; undefined if it is no complete table. */
 async function readChecksum(path: string, size: number): Promise<number | undefined> {
   const handle = await open(path).catch(() => undefined);
   if (handle === undefined) return undefined;
   try {
-    const buffer = Buffer.allocUnsafe(Math.min(size, PIECE_BYTES));
+    const buffer = Buffer.allocUnsafe(Math.min(size, CHUNK_BYTES));
     let crc = 0;
     let last = Buffer.alloc(0);
     for (let offset = 0; offset < size; ) {
       const { bytesRead } = await handle.read(
         buffer,
         0,
-        Math.min(size - offset, PIECE_BYTES),
+        Math.min(size - offset, CHUNK_BYTES),
         offset,
       );
       if (bytesRead === 0) return undefined;
-      const piece = buffer.subarray(0, bytesRead);
-      crc = crc32(piece, crc);
-      last = Buffer.concat([last, piece.subarray(-TABLE_END.length)]).subarray(-TABLE_END.length);
+      const chunk = buffer.subarray(0, bytesRead);
+      crc = crc32(chunk, crc);
+      last = Buffer.concat([last, chunk.subarray(-TABLE_END.length)]).subarray(-TABLE_END.length);
       offset += bytesRead;
     }
     return last.equals(TABLE_END) ? crc : undefined;

@@ -18,23 +18,23 @@ import {
   readContents,
 } from './state.ts';
 
-/** What of a segment is checked beside every event and the chain. */
+/** Optional checks of a segment, in addition to events and chain. */
 export interface VerifyDepth {
-  /** Whether the ids for deduplication are compared with the events too. */
+  /** Whether to compare the ids for deduplication with the events. */
   readonly ids: boolean;
-  /** Learns the windows of the events that are read. */
+  /** Records the window starts of the events that are read. */
   readonly pages?: PageStarts;
 }
 
-/** A segment, and where the chain changes its form. */
+/** A segment and the position at which the chain changes its form. */
 export interface ChainedSegment {
   readonly segment: SegmentSummary;
   readonly link?: ChainLink | undefined;
 }
 
 /**
- * Reads every event of a segment and calculates the chain anew. Throws a LedgerReadError at the first
- * event that is damaged or missing, or where the chain differs.
+ * Reads every event of a segment and recalculates the chain. Throws a LedgerReadError at the first
+ * event that is damaged or missing, or at which the chain differs.
  */
 export async function verifySegment(
   database: Database,
@@ -78,7 +78,7 @@ export async function verifySegment(
   }
 }
 
-/** The sum of all stored ids up to an event, to be compared with that of the events' own. */
+/** The sum of all stored ids up to an event, for comparison with the ids of the events. */
 async function sumIds(
   database: Database,
   lastSequence: number,
@@ -100,7 +100,7 @@ function idChecksum(key: Buffer, sequence: number): number {
   return crc32(key, sequence % 2 ** 32);
 }
 
-/** The damage that {@link verifySegment} finds, in words; undefined when there is none. */
+/** The damage that {@link verifySegment} finds, as text; undefined if there is none. */
 export async function findDamage(
   database: Database,
   where: string,
@@ -126,7 +126,9 @@ async function nextMark(
 
 const MAX_ERRORS = 20;
 
-/** Reads every event and id of every segment, and all records and cursors; not what was given up. */
+/**
+ * Verifies every event and id of every segment that is not given up, and all records and cursors.
+ */
 export async function verifyLedger(
   view: StoreView,
   problems: Problems,
@@ -136,7 +138,7 @@ export async function verifyLedger(
   const errors: string[] = [];
   const report = ({ cause, message }: LedgerFailure): void => {
     errors.push(message);
-    // A segment that could not be read just now is not damaged.
+    // A segment that is temporarily unreadable is not damaged.
     if (cause === 'corrupt') problems.add(message);
   };
   let records = 0;
@@ -183,7 +185,7 @@ export async function verifyLedger(
   };
 }
 
-/** Checks records and cursors as of one moment, while the ledger is being written. */
+/** Verifies records and cursors in a snapshot, while the ledger is being written. */
 async function verifyEntries({ active, activeName }: StoreView): Promise<void> {
   const snapshot = active.snapshot();
   try {

@@ -47,7 +47,7 @@ describe('a write error', () => {
     },
   );
 
-  test('that lasts is told as full, acknowledges nothing, and is over when there is room again', async () => {
+  test('that lasts is reported as full, acknowledges nothing, and is over when there is room again', async () => {
     const directory = await used.directory();
     const fault = createFault('append:before-write');
     const ledger = await used.open(directory, { failpoint: fault.failpoint });

@@ -8,22 +8,22 @@ import { type Beginning, enterStream } from './enter-stream.ts';
 import { migrateStream } from './migrate.ts';
 import { schemaOf } from './schema-name.ts';
 import { openSession, type Session } from './session.ts';
-import type { Contents } from './state.ts';
+import type { StreamContents } from './state.ts';
 
-/** A batch as its ledger has it. */
+/** A batch of the copied ledger. */
 export interface CopiedBatch extends SequenceRange {
   readonly events: readonly EncodedEvent[];
   /** Milliseconds since the epoch. */
   readonly appendedAt: number;
   /** The chain value at its last event, hex. */
   readonly chain: string;
-  /** The chain value before its first event, where the numbers before that may be missing. */
+  /** The chain value before its first event; set if earlier numbers may be missing. */
   readonly chainBefore?: string;
 }
 
-/** A ledger that a stream becomes a copy of. Nobody writes it meanwhile. */
+/** A ledger to copy into a stream. No process writes it meanwhile. */
 export interface CopyOrigin {
-  /** What the stream notes until the copy is complete. */
+  /** The name that the stream records until the copy is complete. */
   readonly name: string;
   readonly beginning: Omit<Required<Beginning>, 'retentionMs'>;
   readonly head: number;
@@ -32,7 +32,7 @@ export interface CopyOrigin {
   readonly horizon: number;
   readonly lastWindowEnd?: number;
   readonly cursors: readonly Cursor[];
-  /** The batches behind a sequence number, in order. */
+  /** The batches after a sequence number, in order. */
   batches(after: number): AsyncIterable<CopiedBatch>;
   records(): AsyncIterable<readonly [key: string, value: string]>;
 }
@@ -40,20 +40,23 @@ export interface CopyOrigin {
 export interface CopyOptions extends StreamName {
   readonly database: LedgerDatabase;
   readonly durability: LedgerDurability;
-  /** Deletes what an unfinished copy has left in the stream, and begins again. */
+  /** Deletes an unfinished copy from the stream and starts again. */
   readonly startsOver: boolean;
 }
 
 const ANSWER_MS = 60_000;
-/** Nobody may delete a week of it as old before its cursors are there. */
+/** Keeps every week until the cursors are copied. */
 const RETAINED_FOR_EVER = Number.MAX_SAFE_INTEGER;
 
-/** Makes the stream of a copy, or takes it from the process before. Undefined where the copy is complete. */
+/**
+ * Creates the stream of a copy, or takes it over from an earlier process. Undefined if the copy is
+ * complete.
+ */
 export async function beginCopy(
-  { database, source, region, startsOver: anew }: CopyOptions,
+  { database, source, region, startsOver }: CopyOptions,
   { name, beginning }: CopyOrigin,
   owner: string,
-): Promise<Contents | undefined> {
+): Promise<StreamContents | undefined> {
   const schema = schemaOf(source);
   const session = await openSession(database, ANSWER_MS);
   try {
@@ -67,10 +70,10 @@ export async function beginCopy(
       if (isOurs) return undefined;
       throw copyRefusal(`it has events of its own; nothing can be copied into it: "${source}"`);
     }
-    if (row !== undefined && anew) await deleteStream(session, schema);
+    if (row !== undefined && startsOver) await deleteStream(session, schema);
     else if (row !== undefined && !isOurs) {
       throw copyRefusal(
-        `it is an unfinished copy of another ledger; --anew begins again: "${source}"`,
+        `it is an unfinished copy of another ledger; --anew starts again: "${source}"`,
       );
     }
     const entrant = { source, region, owner, copiesFrom: name };
@@ -96,7 +99,7 @@ async function deleteStream(session: Session, schema: string): Promise<void> {
   await session.run([{ text: `begin; ${partitions.join(' ')} truncate ${names}; commit` }]);
 }
 
-/** Why a copy cannot go on. */
+/** The error for a copy that cannot continue. */
 export function copyRefusal(text: string): LedgerReadError {
   return new LedgerReadError(ledgerFailure('invalid', `migrate: ${text}`));
 }

@@ -4,7 +4,7 @@ import type { FencedWriter } from './fenced-writer.ts';
 import { HUB_SCHEMA } from './schema-name.ts';
 import type { Row, Statement } from './session.ts';
 
-/** Customers as rows of the hub, read and written by the process that leads. */
+/** Stores customers as rows of the hub; only the leader reads and writes them. */
 export function createCustomers(writer: () => Promise<FencedWriter>): CustomerRecords {
   const run = async (statement: Statement, changes: boolean): Promise<readonly Row[]> => {
     const entered = await writer();

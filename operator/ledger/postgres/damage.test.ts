@@ -44,7 +44,7 @@ describe('what somebody changes in the tables', () => {
     });
     expect((await again.verify()).ok).toBe(false);
     expect(again.stats().problems).not.toEqual([]);
-    // What is not concerned goes on.
+    // Undamaged events are unaffected.
     expect(await again.append({ events: windowAt(9) })).toMatchObject({ head: 20 });
     await again.close();
   });

@@ -21,7 +21,7 @@ afterAll(async () => {
   await primary?.stop();
 });
 
-/** Which standbys a commit waits for; one that does not exist holds it for ever. */
+/** The standbys that a commit waits for; a missing one blocks it for ever. */
 async function waitFor(standbys: string): Promise<void> {
   await primary.query(`alter system set synchronous_standby_names = '${standbys}'`);
   await primary.query('select pg_reload_conf()');
@@ -30,7 +30,7 @@ async function waitFor(standbys: string): Promise<void> {
     .toEqual([{ synchronous_standby_names: standbys }]);
 }
 
-/** The process of the server that waits for the standby. */
+/** The server process that waits for the standby. */
 async function waiting(): Promise<number> {
   const select = `select pid from pg_stat_activity where wait_event = 'SyncRep' and datname = '${database.name}'`;
   await expect.poll(async () => (await primary.query(select)).length, WITHIN).toBe(1);
@@ -41,7 +41,7 @@ async function storedEvents(): Promise<number> {
   return (await primary.query('select from meterfeed_cluster_a.event', database.name)).length;
 }
 
-/** Tries until it is taken, as every caller does. */
+/** Retries until the event is appended, as every caller does. */
 async function appended(ledger: Ledger, index: number): Promise<void> {
   await expect
     .poll(async () => await ledger.append({ events: windowAt(index) }), WITHIN)
@@ -73,7 +73,7 @@ describe('LEDGER_DURABILITY=standby', () => {
     await ledger.close();
   });
 
-  test('tells at the next look whether there is a standby at all, configured or not', async () => {
+  test('reports at the next measurement whether there is a standby at all, configured or not', async () => {
     const ledger = await openTestStream(database, { durability: 'standby' });
     const missing = async (): Promise<boolean | undefined> => {
       await ledger.retain(0);
@@ -106,7 +106,7 @@ describe('a commit of which it is not known whether it happened', () => {
       await waitFor('nobody');
       const outcome = ledger.append({ events: windowAt(1), records: [{ key: 'k', value: 'v' }] });
       await primary.query(`select ${end}(${await waiting()})`);
-      // What is visible now is on no standby yet: the barrier waits for it as well.
+      // The visible write is on no standby yet: the barrier waits for it, too.
       await waiting();
       expect(ledger.head()).toBe(5);
       await waitFor('s1');

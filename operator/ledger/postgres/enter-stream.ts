@@ -4,19 +4,19 @@ import { ledgerFailure } from '../failures.ts';
 import type { StreamName } from '../fleet.ts';
 import { LedgerReadError } from '../ledger.ts';
 import type { Session } from './session.ts';
-import { type Contents, readContents } from './state.ts';
+import { type StreamContents, readContents } from './state.ts';
 import { beginText, commit } from './transaction.ts';
 
 const LOCK_TIMEOUT_MS = 15_000;
 
-/** Who comes to write a stream. */
+/** A process that wants to write a stream. */
 export interface Entrant extends StreamName {
   readonly owner: string;
-  /** What it copies into the stream; only it enters a stream that is being copied from there. */
+  /** Name of the ledger that it copies into the stream; required to enter an unfinished copy. */
   readonly copiesFrom?: string;
 }
 
-/** What a stream begins with where there is none. Times are milliseconds. */
+/** Initial values of a new stream. Times are milliseconds. */
 export interface Beginning {
   readonly retentionMs: number;
   readonly createdAt: number;
@@ -27,15 +27,16 @@ export interface Beginning {
 }
 
 /**
- * Makes a process the writer of a stream, and the stream where there is none; the writer before is refused from now on. Throws
- * a LedgerReadError when the schema has the stream of another CLUSTER_NAME, or a copy that is not complete.
+ * Makes a process the writer of a stream and creates the stream if there is none; the previous
+ * writer is fenced. Throws a LedgerReadError if the schema belongs to another CLUSTER_NAME or
+ * contains an incomplete copy.
  */
 export async function enterStream(
   session: Session,
   schema: string,
   { source, region, owner, copiesFrom }: Entrant,
   beginning: Beginning,
-): Promise<Contents> {
+): Promise<StreamContents> {
   const { retentionMs, createdAt, ledgerId = randomUUID() } = beginning;
   const { lowWater = 0, chain = FIRST_CHAIN, linkedFrom = 1 } = beginning;
   const [, , entered] = await session.run([
@@ -67,18 +68,18 @@ export async function enterStream(
   ]);
   const { source: found, copied_from: from } = entered?.rows[0] ?? {};
   if (found !== source)
-    throw refusal(`the schema ${schema} is that of another cluster: "${found}"`);
+    throw refusal(`the schema ${schema} belongs to another cluster: "${found}"`);
   if (typeof from === 'string' && from !== copiesFrom) {
-    const fix = 'run npm run ledger -- migrate again, which goes on where it was';
-    throw refusal(`what is copied into it from ${from} is not complete: "${source}"; ${fix}`);
+    const fix = 'run npm run ledger -- migrate again to continue it';
+    throw refusal(`the copy from ${from} is not complete: "${source}"; ${fix}`);
   }
   if (lowWater > 0) {
-    // The chain of the oldest event begins with the batch before it.
+    // The chain of the oldest event starts from the batch before it.
     const text = `insert into ${schema}.batch (last_seq, first_seq, min_start, max_start, appended_at, chain)
       values ($1::bigint, $1::bigint, 0, -1, $2, $3) on conflict do nothing`;
     await session.run([{ text, values: [lowWater, createdAt, chain] }]);
   }
-  // Within the transaction: a process that takes the stream over after the commit has another epoch.
+  // Read within the transaction: a process that takes over after the commit has another epoch.
   const contents = await readContents(session, schema);
   await commit(session);
   return contents;

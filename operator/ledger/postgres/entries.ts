@@ -3,12 +3,12 @@ import type { Cursor } from '../ledger.ts';
 import type { Row, Statement } from './session.ts';
 import { cursorOf } from './state.ts';
 
-/** The table of a stream's records that has a key, or a prefix of keys. */
+/** The table of a stream that contains a record key or key prefix. */
 export function recordTable(schema: string, key: string): string {
   return `${schema}.${isEvidence(key) ? 'evidence' : 'record'}`;
 }
 
-/** Sets and deletes records of a schema. */
+/** Statements that set and delete records of a schema. */
 export function recordStatements(
   schema: string,
   records: ReadonlyMap<string, string | undefined>,
@@ -17,7 +17,7 @@ export function recordStatements(
   return [...tables].flatMap(([table, changes]) => changeRecords(table, changes));
 }
 
-/** Sets and deletes the rows of a table of keys and values. */
+/** Statements that set and delete rows of a key-value table. */
 export function changeRecords(
   table: string,
   records: readonly (readonly [key: string, value: string | undefined])[],
@@ -37,8 +37,8 @@ export function changeRecords(
 }
 
 /**
- * Sets and deletes cursors of a schema. `events`: the table of the events that they point at; the end of the window
- * at a cursor is that of the event there, and the server answers with it.
+ * Statements that set and delete cursors of a schema. `events` is the table of the events that they
+ * point to; the server fills in and returns the window end of the event at each cursor.
  */
 export function cursorStatements(
   schema: string,
@@ -71,7 +71,7 @@ export function cursorStatements(
   });
 }
 
-/** The cursors after a write: changed ones as the server has answered with them. */
+/** The cursors after a write, with the changed ones as the server returned them. */
 export function cursorsAfter(
   before: ReadonlyMap<string, Cursor>,
   changed: ReadonlyMap<string, Cursor | undefined>,

@@ -9,7 +9,7 @@ import type { EncodedEvent } from '../writer.ts';
 import { instantText, timeOf } from './instants.ts';
 import type { Row, Statement } from './session.ts';
 
-/** The columns of an event's row that are text here, with their types in the order in which they are written. */
+/** The columns that are sent as text, with their types, in write order. */
 const COLUMNS = [
   ['id', 'text'],
   ['tenant', 'text'],
@@ -33,30 +33,33 @@ type Column = (typeof COLUMNS)[number][0];
 type Columns = { readonly [Name in Column]: string | null };
 type Changeable<T> = { -readonly [Key in keyof T]: T[Key] };
 
-/** An event as it was read, with its exact text. */
+/** An event that was read, with its exact text. */
 export interface ReadEvent extends EncodedEvent {
   readonly sequence: number;
 }
 
 const DERIVED_ID = new RegExp(`^${EVENT_ID_PREFIX}[0-9a-f]{32}$`);
 const HASHED_ID_PREFIX = 'sha256:';
-/** An index of PostgreSQL takes no value above a third of a page. */
+/** A PostgreSQL index accepts no value above a third of a page. */
 const MAX_ID_BYTES = 1_000;
 const QUANTITY = /^-?\d+(?:\.\d+)?$/;
 
-/** Whether an id is derived from the event (docs/reference/events.md#ids), so that its window says where it can be. */
+/**
+ * Whether an id is derived from the event (docs/reference/events.md#ids), so that its window limits
+ * the weeks to search.
+ */
 export function isDerived(id: string): boolean {
   return DERIVED_ID.test(id);
 }
 
-/** What the column `id` has for an id: the id itself, or the hash of one that the column cannot hold. */
+/** The content of the column `id`: the id itself, or its hash if the column cannot contain it. */
 export function storedId(id: string): string {
   const fits = storable(id) === id && Buffer.byteLength(id) <= MAX_ID_BYTES;
   if (fits && !id.startsWith(HASHED_ID_PREFIX)) return id;
   return HASHED_ID_PREFIX + hash('sha256', Buffer.from(id, 'utf16le'));
 }
 
-/** Inserts events whose numbers follow each other, in one statement. */
+/** The statement that inserts consecutive events. */
 export function insertEvents(
   schema: string,
   storedOn: string,
@@ -77,12 +80,14 @@ export function insertEvents(
   };
 }
 
-/** What {@link readRow} needs of a row. */
+/** The columns for {@link readRow}. */
 export const EVENT_COLUMNS = `seq, crc, ${COLUMNS.map(([name, type]) =>
   type === 'timestamptz' ? `(date_part('epoch', ${name}) * 1000)::bigint as ${name}` : name,
 ).join(', ')}`;
 
-/** The event of a row with {@link EVENT_COLUMNS}; undefined where row and checksum do not agree. */
+/**
+ * Reads the event of a row with {@link EVENT_COLUMNS}; undefined if its checksum does not match.
+ */
 export function readRow(row: Row): ReadEvent | undefined {
   const sequence = Number(row['seq']);
   try {
@@ -101,7 +106,7 @@ function checksumOf(text: string, sequence: number): number {
   return crc32(text, sequenceSeed(sequence)) | 0;
 }
 
-/** An event's columns. `original` is set unless the others give exactly its text. */
+/** The columns of an event. `original` is set unless the other columns reproduce its exact text. */
 function columnsOf({ event, text }: EncodedEvent): Columns {
   const { dimensions, properties } = event;
   const row: Changeable<Columns> = {
@@ -126,7 +131,7 @@ function columnsOf({ event, text }: EncodedEvent): Columns {
   return row;
 }
 
-/** Whether an event that is read from the columns has a text. */
+/** Whether the columns reproduce the event's text. */
 function gives(columns: Columns, text: string): boolean {
   const times = {
     window_start: String(timeOf(columns.window_start ?? '')),
@@ -138,7 +143,9 @@ function gives(columns: Columns, text: string): boolean {
 
 type MutableEvent = { -readonly [Key in keyof UsageEvent]: UsageEvent[Key] };
 
-/** The event of a row without `original`. Compared with its text when it is stored, and with its checksum when read. */
+/**
+ * The event of a row without `original`. Its text is compared when stored, its checksum when read.
+ */
 function eventOf(row: Row): UsageEvent {
   const { region, project, sku, resource_id: resource, source, dimensions, properties } = row;
   const event: MutableEvent = {
@@ -175,7 +182,7 @@ function optional(text: string | undefined): string | null {
   return text === undefined ? null : storable(text);
 }
 
-/** PostgreSQL's text holds neither U+0000 nor halves of surrogate pairs. */
+/** Replaces what PostgreSQL's text cannot contain: U+0000 and unpaired surrogates. */
 function storable(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\u{FFFD}');
 }

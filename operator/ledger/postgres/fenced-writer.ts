@@ -4,61 +4,75 @@ import { ledgerFailure } from '../failures.ts';
 import type { LedgerFailure } from '../ledger.ts';
 import { toLedgerFailure } from './failures.ts';
 import { NO_STANDBY, TAKEN_OVER, wentBack } from './refusals.ts';
-import { openSession, type Result, type Row, type Session, type Statement } from './session.ts';
+import {
+  openSession,
+  type StatementResult,
+  type Row,
+  type Session,
+  type Statement,
+} from './session.ts';
 import { beginText, commit, rollback, UnknownOutcomeError } from './transaction.ts';
 
-/** The row by which one process at a time writes. It has the columns `epoch`, `owner` and `last_batch`. */
+/**
+ * The row that one process at a time locks for writing. It has the columns `epoch`, `owner` and
+ * `last_batch`.
+ */
 export interface FencedRow {
   readonly table: string;
-  /** The condition that selects it. */
+  /** SQL condition that selects the row. */
   readonly where: string;
-  /** What is read of it beside. */
+  /** Further columns to read. */
   readonly columns: string;
 }
 
 export interface FencedWriterOptions {
   readonly database: LedgerDatabase;
   readonly durability: LedgerDurability;
-  /** How long the server may take to answer, a commit's wait for the standby included; milliseconds. */
+  /** Timeout of an answer, including a commit's wait for the standby; milliseconds. */
   readonly answerMs: number;
   readonly row: FencedRow;
   readonly owner: string;
   readonly epoch: number;
-  /** The number of the last write when this process came. */
+  /** `last_batch` when this process took over. */
   readonly lastBatch: number;
-  /** Why the row, which has the right number, is not as this process left it; undefined where it is. */
+  /**
+   * Returns why a row with the right `last_batch` differs from this process's state; undefined if
+   * it matches.
+   */
   readonly differs: (row: Row) => LedgerFailure | undefined;
   readonly onError: (failure: LedgerFailure) => void;
 }
 
-/** One transaction under the lock of the row. */
+/** A transaction that runs under the lock of the row. */
 export interface Task<T> {
-  /** Sent with the lock; run once it is taken. */
+  /** Statements that are sent with the lock and run after it. */
   readonly also?: () => readonly Statement[];
-  readonly run: (session: Session, row: Row, also: readonly Result[]) => Promise<Work<T>>;
+  readonly run: (session: Session, row: Row, also: readonly StatementResult[]) => Promise<Work<T>>;
 }
 
-/** What a transaction comes to. */
+/** The result of a transaction. */
 export interface Work<T> {
   readonly result: T;
-  /** Called once it is known to be stored; undefined where there is nothing to commit. */
+  /** Called when the transaction is known to be stored; undefined if there is nothing to commit. */
   readonly stored: (() => void) | undefined;
 }
 
-export type Written<T> = { readonly kind: 'written'; readonly result: T } | LedgerFailure;
+export type FencedOutcome<T> = { readonly kind: 'written'; readonly result: T } | LedgerFailure;
 
 const ATTEMPTS = 3;
 /** How long a transaction waits for the row. */
 const LOCK_TIMEOUT_MS = 5_000;
 
 /**
- * Runs the transactions of the one process that may write, one at a time, on a connection of its own. A write raises
- * `last_batch` by one. Three situations beside success:
+ * Runs the transactions of the only writing process, one at a time, on its own connection. Each
+ * write increments `last_batch`. Three situations other than success:
  *
- * 1. The row has another owner or epoch: another process writes. Everything is refused from then on.
- * 2. `last_batch` is not the last confirmed one: the server has lost what it confirmed. Everything is refused from then on.
- * 3. A commit was neither confirmed nor refused. Before anything else, the row is written as it is, and that is committed.
- *    The server's log is ordered, so this confirms everything visible. `last_batch` then says whether the write is stored.
+ * 1. The row has another owner or epoch: another process writes. Every further write is refused.
+ * 2. `last_batch` is not the last confirmed one: the server has lost confirmed writes. Every
+ *    further write is refused.
+ * 3. A commit was neither confirmed nor refused. The next step writes the row unchanged and
+ *    commits. The server's log is ordered, so this commit confirms everything visible. `last_batch`
+ *    then shows whether the unknown write is stored.
  */
 export class FencedWriter {
   readonly #options: FencedWriterOptions;
@@ -66,7 +80,7 @@ export class FencedWriter {
   #session: Session | undefined;
   #lastBatch: number;
   #stopped: LedgerFailure | undefined;
-  /** What holds if the commit that was not confirmed is stored. */
+  /** Callback of the commit with an unknown result. */
   #unknown: (() => void) | undefined;
 
   constructor(options: FencedWriterOptions) {
@@ -74,13 +88,13 @@ export class FencedWriter {
     this.#lastBatch = options.lastBatch;
   }
 
-  /** The epoch of this process, and the number that the next write stores. */
+  /** The epoch of this process and the `last_batch` of the next write. */
   next(): { readonly epoch: number; readonly lastBatch: number } {
     return { epoch: this.#options.epoch, lastBatch: this.#lastBatch + 1 };
   }
 
-  /** Runs a transaction. It is tried again while nothing of it is stored. */
-  write<T>(task: Task<T>): Promise<Written<T>> {
+  /** Runs a transaction; retries while it is known not to be stored. */
+  write<T>(task: Task<T>): Promise<FencedOutcome<T>> {
     return this.#oneAtATime(async () => {
       let failure: LedgerFailure = ledgerFailure('retryable', 'ledger: not connected');
       for (let tries = 0; tries < ATTEMPTS; tries++) {
@@ -93,12 +107,12 @@ export class FencedWriter {
     });
   }
 
-  /** Waits for the transaction under way and disconnects. */
+  /** Waits for the current transaction and disconnects. */
   async close(): Promise<void> {
     await this.#oneAtATime(async () => this.#session?.end());
   }
 
-  async #attempt<T>(task: Task<T>): Promise<Written<T>> {
+  async #attempt<T>(task: Task<T>): Promise<FencedOutcome<T>> {
     if (this.#stopped !== undefined) return this.#stopped;
     try {
       const unresolved = await this.#resolve();
@@ -110,7 +124,7 @@ export class FencedWriter {
     }
   }
 
-  async #transaction<T>(session: Session, { also, run }: Task<T>): Promise<Written<T>> {
+  async #transaction<T>(session: Session, { also, run }: Task<T>): Promise<FencedOutcome<T>> {
     const { row: place, durability } = this.#options;
     const [, locked, ...others] = await session.run([
       { text: beginText(LOCK_TIMEOUT_MS) },
@@ -140,7 +154,7 @@ export class FencedWriter {
     return (await this.#commit(session, stored)) ?? { kind: 'written', result };
   }
 
-  /** Why this process may not go on from a row. */
+  /** Returns why this process may not write with this row; undefined if it may. */
   #refusal(row: Row | undefined): LedgerFailure | undefined {
     if (row === undefined) return TAKEN_OVER;
     const { owner, epoch, differs } = this.#options;
@@ -172,13 +186,16 @@ export class FencedWriter {
     return undefined;
   }
 
-  /** Finds out what became of a commit that was neither confirmed nor refused. Rejects where the server does not answer. */
+  /**
+   * Finds out whether a commit with an unknown result is stored. Rejects if the server does not
+   * answer.
+   */
   async #resolve(): Promise<'stored' | 'not stored' | LedgerFailure> {
     const stored = this.#unknown;
     if (stored === undefined) return 'not stored';
     const { row, owner } = this.#options;
     const session = await this.#connected();
-    // The lock makes it wait for the transaction in question.
+    // The row lock waits for the unknown transaction to end.
     const [, touched] = await session.run([
       { text: beginText(LOCK_TIMEOUT_MS) },
       {

@@ -9,7 +9,7 @@ import { openTestStream, usePostgres } from '../testing/postgres-ledger.ts';
 import { createStepClock } from '../testing/step-clock.ts';
 
 const PAGE = readFileSync(join(import.meta.dirname, '../../../docs/how-to/sql.md'), 'utf8');
-/** What the page shows, by the question before it. */
+/** The results that the page shows, by the preceding question. */
 const SHOWN = new Map(
   [...PAGE.matchAll(/^(\S[^\n]*)\n\n```sql\n([\s\S]*?)```$/gm)].map(([, title = '', sql = '']) => [
     title,
@@ -100,7 +100,7 @@ describe('a query of docs/how-to/sql.md', () => {
     ]);
   });
 
-  test('tells what a destination was not given, and what was not measured', async () => {
+  test('show what a destination did not receive, and what was not measured', async () => {
     expect(await rowsOf(shown('Has every billing system'))).toEqual([
       {
         cluster: 'berlin',

@@ -8,12 +8,12 @@ import type { Row, Statement } from './session.ts';
 import type { Segment } from './state.ts';
 import { dayOf, endOfWeek } from './weeks.ts';
 
-/** The stored events that have the ids of a batch, by id; or why one cannot be read. */
+/** The stored events with the ids of a batch, by id; a failure for an unreadable event. */
 export type StoredById = ReadonlyMap<string, UsageEvent | LedgerFailure>;
 
 /**
- * The statements that look up the ids of events, one for each week that can hold any. A derived id can only be where
- * the window of its event is; any other id can be in every week.
+ * The statements that look up the ids of events, one for each week that can contain any. A derived
+ * id can only be in the weeks of its window; any other id can be in every week.
  */
 export function lookUpStatements(
   schema: string,
@@ -38,7 +38,9 @@ export function lookUpStatements(
   });
 }
 
-/** The stored events in the answers. One that is damaged concerns only the request that repeats it. */
+/**
+ * Reads the stored events from the answers. A damaged one fails only the request that repeats it.
+ */
 export function storedById(rows: readonly Row[], offered: readonly EncodedEvent[]): StoredById {
   const found = new Map<string, UsageEvent | LedgerFailure>();
   if (rows.length === 0) return found;

@@ -23,7 +23,7 @@ async function emptyFleet(logger: Logger = silentLogger) {
     clock: systemClock,
     logger,
   });
-  /** Leads as a process of its own for a moment; gives its epoch. */
+  /** Leads for a moment as another process; returns its epoch. */
   const lead = async (owner: string): Promise<number> => {
     const lease = new HubLease({ database, owner, clock: systemClock, logger: silentLogger });
     const done = new AbortController();

@@ -16,7 +16,7 @@ import { createCustomers } from './customers.ts';
 import { toLedgerFailure } from './failures.ts';
 import type { FencedWriter } from './fenced-writer.ts';
 import { followStreams } from './follow-streams.ts';
-import { HubStream, openHubStream } from './hub-stream.ts';
+import { HubStreamStore, openHubStream } from './hub-stream-store.ts';
 import { migrateHub } from './hub-tables.ts';
 import { enterHub } from './hub-writer.ts';
 import { listStreams } from './list-streams.ts';
@@ -25,7 +25,7 @@ import { PostgresRollups } from './postgres-rollups.ts';
 import { createReaders, type Readers } from './readers.ts';
 import { HUB_SCHEMA, schemaOf } from './schema-name.ts';
 import { openSession } from './session.ts';
-import type { Contents } from './state.ts';
+import type { StreamContents } from './state.ts';
 
 export interface FleetDatabaseOptions {
   readonly database: LedgerDatabase;
@@ -34,13 +34,16 @@ export interface FleetDatabaseOptions {
   readonly retentionMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** How long the server may take to answer before the connection counts as lost; by default 30 seconds. */
+  /** Time without an answer after which the connection counts as lost; 30 seconds by default. */
   readonly answerMs?: number;
 }
 
 const ANSWER_MS = 30_000;
 
-/** A PostgreSQL database with the streams of several clusters, for a hub. It connects when something is asked of it. */
+/**
+ * A PostgreSQL database with the streams of several clusters, for a hub. It connects at the first
+ * request.
+ */
 export function createFleetDatabase(options: FleetDatabaseOptions): FleetDatabase {
   return new PostgresFleet(options);
 }
@@ -50,7 +53,7 @@ class PostgresFleet implements FleetDatabase {
   readonly #options: FleetDatabaseOptions;
   readonly #readers: Readers;
   /** The streams that are open. */
-  readonly #open = new Set<HubStream>();
+  readonly #open = new Set<HubStreamStore>();
   #isMigrated = false;
   #entered: { readonly epoch: number; readonly writer: Promise<FencedWriter> } | undefined;
 
@@ -65,7 +68,7 @@ class PostgresFleet implements FleetDatabase {
     try {
       const session = await openSession(this.#options.database, ANSWER_MS);
       try {
-        // A hub may be there before any operator.
+        // A hub may start before any operator.
         if (!this.#isMigrated) await migrateHub(session);
         this.#isMigrated = true;
         const streams = await listStreams(session);
@@ -96,7 +99,7 @@ class PostgresFleet implements FleetDatabase {
     const writer = await this.#writer(epoch);
     const contents = await openWith(writer, schema);
     const { query } = this.#readers;
-    const stream = new HubStream(schema, writer, query, contents);
+    const stream = new HubStreamStore(schema, writer, query, contents);
     this.#follow(stream, writer);
     const ledger = new PostgresLedger({
       retentionMs,
@@ -114,8 +117,8 @@ class PostgresFleet implements FleetDatabase {
     return { kind: 'opened', ledger: asHub(ledger), rollups, adopt };
   }
 
-  /** One connection and one loop serve all streams of the database. */
-  #follow(stream: HubStream, writer: FencedWriter): void {
+  /** Starts the loop that serves all streams of the database on one connection. */
+  #follow(stream: HubStreamStore, writer: FencedWriter): void {
     const isFirst = this.#open.size === 0;
     this.#open.add(stream);
     if (!isFirst) return;
@@ -126,10 +129,10 @@ class PostgresFleet implements FleetDatabase {
   #writer(epoch: number): Promise<FencedWriter> {
     if (this.#entered?.epoch === epoch) return this.#entered.writer;
     const { database, durability, logger, answerMs = ANSWER_MS } = this.#options;
-    let reported = '';
+    let lastLogged = '';
     const onError = ({ message, cause }: LedgerFailure): void => {
-      if (message !== reported) logger.error(`[hub] ${message}`, { cause });
-      reported = message;
+      if (message !== lastLogged) logger.error(`[hub] ${message}`, { cause });
+      lastLogged = message;
     };
     const writer = enterHub({ database, durability, answerMs, onError }, epoch);
     const entered = { epoch, writer };
@@ -141,13 +144,13 @@ class PostgresFleet implements FleetDatabase {
   }
 }
 
-async function openWith(writer: FencedWriter, schema: string): Promise<Contents> {
-  const outcome = await writer.write<Contents>({
+async function openWith(writer: FencedWriter, schema: string): Promise<StreamContents> {
+  const outcome = await writer.write<StreamContents>({
     run: async (session) => {
       const contents = await openHubStream(session, schema);
       const text = `update ${HUB_SCHEMA}.writer set last_batch = $1`;
       await session.run([{ text, values: [writer.next().lastBatch] }]);
-      // The commit also confirms what the operator has written by now.
+      // The commit also confirms everything that the operator has written so far.
       return { result: contents, stored: () => undefined };
     },
   });
@@ -155,7 +158,7 @@ async function openWith(writer: FencedWriter, schema: string): Promise<Contents>
   return outcome.result;
 }
 
-/** Event ids contain REGION: streams that share one are left out, all of them, until they differ. */
+/** Leaves out all streams that share a REGION, because event ids contain it. */
 function withoutEqualRegions(
   streams: readonly StreamName[],
   logger: Logger,
@@ -165,12 +168,15 @@ function withoutEqualRegions(
     if (group.length === 1) return group.map(({ source }) => ({ source, region }));
     const names = group.map(({ source }) => source).join(', ');
     const text = `REGION: event ids contain it, and several streams have the same: "${region}"`;
-    logger.error(`[hub] ${text}; give ${names} different ones. None of them is read`);
+    logger.error(`[hub] ${text}; set different ones for ${names}. None of these streams is read`);
     return [];
   });
 }
 
-/** The operator of a stream alone appends to it, and writes the records that are not the hub's. */
+/**
+ * Restricts a ledger to the hub's writes. Only the stream's operator appends, and writes records
+ * that are not the hub's.
+ */
 function asHub(ledger: Ledger): Ledger {
   return override<Ledger>(ledger, {
     append: async () => refusal('append: a hub appends nothing to a stream'),

@@ -1,21 +1,22 @@
 import type { Clock } from '../../telemetry/clock.ts';
 import type { FencedWriter } from './fenced-writer.ts';
-import type { HubStream } from './hub-stream.ts';
+import type { HubStreamStore } from './hub-stream-store.ts';
 import type { Query } from './readers.ts';
 import { HUB_SCHEMA } from './schema-name.ts';
 import type { Row } from './session.ts';
-import { type Contents, readContents } from './state.ts';
+import { type StreamContents, readContents } from './state.ts';
 
 const POLL_MS = 250;
 
 /**
- * Keeps what a hub knows of its streams up to date: reads the rows of all streams in one query, and what has changed in a
- * transaction that the server can only confirm after everything visible in it. So a commit that only the primary has, and
- * that a failover takes back, is not delivered. What cannot be read is read with the next poll. Never rejects.
+ * Updates a hub's view of its streams: polls the rows of all streams in one query and reads the
+ * changed ones in a transaction. The server can only confirm this transaction after everything
+ * visible in it, so a commit that a failover would undo is never delivered. A failed read is
+ * repeated with the next poll. Never rejects.
  */
 export async function followStreams(
-  /** Those that are open; the loop ends when there is none. */
-  streams: ReadonlySet<HubStream>,
+  /** The open streams; the loop ends when there is none. */
+  streams: ReadonlySet<HubStreamStore>,
   query: Query,
   writer: FencedWriter,
   clock: Clock,
@@ -26,9 +27,9 @@ export async function followStreams(
     const found = await rowsOf(all, query);
     const changed = all.filter((stream) => hasChanged(stream, found.get(stream.schema)));
     if (changed.length === 0) continue;
-    const outcome = await writer.write<ReadonlyMap<HubStream, Contents>>({
+    const outcome = await writer.write<ReadonlyMap<HubStreamStore, StreamContents>>({
       run: async (session) => {
-        const read = new Map<HubStream, Contents>();
+        const read = new Map<HubStreamStore, StreamContents>();
         for (const stream of changed)
           read.set(stream, await readContents(session, stream.schema, NO_CURSORS));
         const text = `update ${HUB_SCHEMA}.writer set last_batch = $1`;
@@ -41,15 +42,15 @@ export async function followStreams(
   }
 }
 
-/** Refreshing changes no cursor. */
+/** A refresh reads no cursors. */
 const NO_CURSORS = {
   text: `select destination, seq, window_end, retired_at from ${HUB_SCHEMA}.cursor where false`,
   values: [],
 };
 
-/** The rows of streams by schema. One that cannot be read takes none of the others along. */
+/** The rows of the streams by schema. An unreadable stream does not affect the others. */
 async function rowsOf(
-  streams: readonly HubStream[],
+  streams: readonly HubStreamStore[],
   query: Query,
 ): Promise<ReadonlyMap<string, Row>> {
   const each = streams.map(
@@ -62,6 +63,6 @@ async function rowsOf(
   return new Map(rows.map((row) => [row['schema'] ?? '', row]));
 }
 
-function hasChanged(stream: HubStream, row: Row | undefined): boolean {
+function hasChanged(stream: HubStreamStore, row: Row | undefined): boolean {
   return row !== undefined && Number(row['last_batch']) !== stream.contents().state.lastBatch;
 }

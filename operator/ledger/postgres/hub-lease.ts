@@ -6,23 +6,27 @@ import { migrateHub } from './hub-tables.ts';
 import { openSession, type Row, type Session } from './session.ts';
 import { beginText, commit } from './transaction.ts';
 
-/** Milliseconds. The monotonic clock of the process that waits measures each: no clocks are compared. */
+/**
+ * Milliseconds, each measured by the waiting process's monotonic clock, so no two clocks are
+ * compared.
+ */
 const TIMES = { expiry: 15_000, trust: 10_000, retry: 2_000, answer: 3_000, lock: 1_000 };
 
-/** Reads the epoch in force; the next holder waits for the end of the transaction. */
+/** Reads the current epoch; the next holder waits for the end of the transaction. */
 export const LOCK_HUB_LEASE = 'select epoch from meterfeed_hub.lease for key share';
 
 export interface HubLeaseOptions {
   readonly database: LedgerDatabase;
-  /** Of this process alone. */
+  /** Unique for this process. */
   readonly owner: string;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
 /**
- * The row `meterfeed_hub.lease` of a database: its holder acts there as the hub (docs/how-to/fleet.md#one-process-leads).
- * A holder that cannot reach the database waits. The row tells it later whether another process has led since.
+ * The lease row `meterfeed_hub.lease` of a database: its holder acts there as the hub
+ * (docs/how-to/fleet.md#one-process-leads). A holder that cannot reach the database waits; later
+ * the row shows whether another process has led meanwhile.
  */
 export class HubLease {
   readonly #options: HubLeaseOptions;
@@ -37,19 +41,25 @@ export class HubLease {
     this.#options = options;
   }
 
-  /** Who holds the row, when the database answered (monotonic milliseconds), and why it does not; texts may be empty. */
+  /**
+   * The holder of the row, the time of the last answer (monotonic milliseconds) and the current
+   * problem; texts may be empty.
+   */
   get seen(): { readonly owner: string; readonly at: number; readonly problem: string } {
     return { owner: this.#seen.owner, at: this.#answeredAt, problem: this.#problem };
   }
 
-  /** Whether this process holds the row and renewed it less than `ms` ago, by default 10 s. It reads the clock with each call. */
+  /**
+   * Whether this process holds the row and renewed it less than `ms` ago (10 s by default). Each
+   * call reads the monotonic clock.
+   */
   isTrusted(ms: number = TIMES.trust): boolean {
     return this.#epoch !== undefined && this.#options.clock.monotonic() - this.#renewedAt < ms;
   }
 
   /**
-   * Works whenever this process holds the row, until the signal is aborted. The signal of the work is aborted as well when
-   * another process has the row. Rejects with what the work throws.
+   * Runs `work` whenever this process holds the row, until the signal is aborted. The work's signal
+   * is also aborted when another process gets the row. Rejects with the work's error.
    */
   async run(
     signal: AbortSignal,
@@ -73,8 +83,8 @@ export class HubLease {
       try {
         await working;
       } finally {
-        const isHeld = this.#epoch === epoch;
-        if (isHeld) await this.#write('', 0, [owner, epoch, null]).catch(() => undefined);
+        const isHolder = this.#epoch === epoch;
+        if (isHolder) await this.#write('', 0, [owner, epoch, null]).catch(() => undefined);
         this.#epoch = undefined;
       }
     }
@@ -83,18 +93,18 @@ export class HubLease {
 
   async #attempt(): Promise<void> {
     const before = this.#problem;
-    this.#problem = await this.#slice().then(() => '', errorText);
+    this.#problem = await this.#renewOrClaim().then(() => '', errorText);
     if (this.#problem !== '') {
       this.#session?.destroy();
-      // Whoever cannot read the row does not see that it is renewed.
+      // Without an answer this process cannot know that nobody renewed.
       this.#seen = { ...this.#seen, row: '' };
     }
-    const stated = this.#problem === '' ? 'the database answers again' : this.#problem;
-    if (this.#problem !== before) this.#options.logger.warn(`[hub] ${stated}`);
+    const news = this.#problem === '' ? 'the database answers again' : this.#problem;
+    if (this.#problem !== before) this.#options.logger.warn(`[hub] ${news}`);
   }
 
-  /** Renews the row, claims one that is free, or finds that another process has it. */
-  async #slice(): Promise<void> {
+  /** Renews the row, claims a free one, or detects that another process has it. */
+  async #renewOrClaim(): Promise<void> {
     const { owner, clock, logger } = this.#options;
     const sentAt = clock.monotonic();
     const session = await this.#connected();
@@ -103,21 +113,24 @@ export class HubLease {
     this.#answeredAt = clock.monotonic();
     const row = `${holder} ${epoch} ${renewals}`;
     if (row !== this.#seen.row) this.#seen = { row, owner: holder ?? '', since: this.#answeredAt };
-    const isOwn = holder === owner && Number(epoch) === this.#epoch;
-    if (this.#epoch !== undefined && !isOwn) {
+    const isOurs = holder === owner && Number(epoch) === this.#epoch;
+    if (this.#epoch !== undefined && !isOurs) {
       this.#epoch = undefined;
       return;
     }
     const isFree = holder === '' || this.#answeredAt - this.#seen.since >= TIMES.expiry;
     if (!isFree && holder !== owner) return;
-    const written = await this.#write(owner, isOwn ? 0 : 1, [holder, epoch, renewals]);
+    const written = await this.#write(owner, isOurs ? 0 : 1, [holder, epoch, renewals]);
     if (written === undefined) return;
     this.#epoch = Number(written['epoch']);
     this.#renewedAt = sentAt;
-    if (!isOwn) logger.info(`[hub] this process leads, epoch ${this.#epoch}`);
+    if (!isOurs) logger.info(`[hub] this process leads, epoch ${this.#epoch}`);
   }
 
-  /** Waits for a synchronous standby as well: a primary that was cut off from its standby keeps no leader. */
+  /**
+   * Writes the row. The commit also waits for a synchronous standby: a primary without its standby
+   * loses its leader.
+   */
   async #write(owner: string, raise: 0 | 1, seen: readonly unknown[]): Promise<Row | undefined> {
     const session = await this.#connected();
     const text = `update meterfeed_hub.lease set owner = $1, epoch = epoch + $2,

@@ -4,8 +4,9 @@ import type { Session } from './session.ts';
 import { entryTables } from './tables.ts';
 
 /**
- * The tables of a hub (docs/reference/ledger-format.md#the-schema-of-a-hub). Keys of records and names of cursors begin with the schema of
- * their stream and a slash. The role that owns the schema of a stream reads the hub's cursors of it.
+ * The tables of a hub (docs/reference/ledger-format.md#the-schema-of-a-hub). Record keys and cursor
+ * names begin with the schema of their stream and a slash. The role that owns a stream's schema may
+ * read the hub's cursors of it.
  */
 const TABLES = (schema: string): string => `
 -- Which process of the hub leads. \`epoch\` is a key, so that a claim waits for readers with a lock and a renewal does not.
@@ -50,7 +51,7 @@ grant usage on schema ${schema} to public;
 grant select on ${schema}.cursor_of_stream to public;
 `;
 
-/** What an earlier release has of customers, where this role may read it. */
+/** Copies the customers of an earlier release, if this role may read them. */
 const CUSTOMERS = (schema: string): string => `
 do $$ begin
 if has_table_privilege(to_regclass('meterfeed.customer'), 'select') then
@@ -60,7 +61,7 @@ end if;
 end $$;
 `;
 
-/** Brings the schema of a hub up to what this program knows. Throws as {@link migrate}. */
+/** Migrates the schema of a hub to this program's version. Throws like {@link migrate}. */
 export function migrateHub(session: Session): Promise<void> {
   const steps = [(schema: string) => TABLES(schema) + CUSTOMERS(schema)];
   return migrate(session, HUB_SCHEMA, steps, 'npm run ledger -- roles --hub');

@@ -12,8 +12,8 @@ import { beginText, commit } from './transaction.ts';
 const LOCK_TIMEOUT_MS = 5_000;
 
 /**
- * Makes this process the one that writes the schema of a hub, while it leads with `epoch`. Throws a LedgerReadError
- * where it does not lead; rejects where the database does not answer.
+ * Makes this process the writer of the hub's schema while it leads with `epoch`. Throws a
+ * LedgerReadError if it does not lead; rejects if the database does not answer.
  */
 export async function enterHub(
   options: {
@@ -26,7 +26,7 @@ export async function enterHub(
 ): Promise<FencedWriter> {
   const owner = `${hostname()} ${randomUUID()}`;
   const table = `${HUB_SCHEMA}.writer`;
-  // No row where another process leads. The next leader waits for transactions under way.
+  // Selects no row if another process leads. The next leader waits for open transactions.
   const where = `only_row and (${LOCK_HUB_LEASE}) = ${epoch}`;
   const session = await openSession(options.database, options.answerMs);
   try {

@@ -9,7 +9,10 @@ import { verifyStream } from './verify.ts';
 
 const ANSWER_MS = 60_000;
 
-/** Opens a stream for reading, as of now. `source` may be left out where there is only one. Throws when there is no such stream. */
+/**
+ * Opens a stream for reading, as of now. `source` may be undefined if there is only one. Throws if
+ * there is no such stream.
+ */
 export async function inspectStream(
   database: LedgerDatabase,
   source: string | undefined,
@@ -35,7 +38,7 @@ async function schemaOfStream(session: Session, source: string | undefined): Pro
   throw new LedgerReadError(ledgerFailure('invalid', text));
 }
 
-/** Reads every event of a stream, and compares its chain with a value that was stored elsewhere. */
+/** Reads every event of a stream and compares its chain with an anchor stored elsewhere. */
 export async function verifyInspected(
   view: StreamView,
   anchor: { readonly sequence: number; readonly chain: string } | undefined,

@@ -1,22 +1,22 @@
 import type { HeadWaiters } from '../head-waiters.ts';
-import type { RequestOutcome } from '../writer.ts';
+import type { WriteRequestOutcome } from '../writer.ts';
 import type { PostgresRequest } from './plan-batch.ts';
-import type { Contents, StreamView } from './state.ts';
+import type { StreamContents, StreamView } from './state.ts';
 
-/** Where the records with a key, or a prefix of keys, are: a table, and what stands there before their keys. */
+/** Location of records with a key or key prefix: the table and the prefix of its keys. */
 export interface RecordPlace {
   readonly table: string;
   readonly before: string;
 }
 
-/** A stream as one process knows and changes it: its operator, or a hub. */
+/** A stream as its operator or a hub reads and changes it. */
 export interface LedgerStore {
-  /** Readers that wait for events; called whenever the head has moved. */
+  /** Readers that wait for events; notified whenever the head moves. */
   readonly heads: HeadWaiters;
-  contents(): Contents;
+  contents(): StreamContents;
   view(): StreamView;
   /** Writes one batch. */
-  write(requests: readonly PostgresRequest[]): Promise<readonly RequestOutcome[]>;
+  write(requests: readonly PostgresRequest[]): Promise<readonly WriteRequestOutcome[]>;
   recordsAt(key: string): RecordPlace;
   close(): Promise<void>;
 }

@@ -5,7 +5,7 @@ import type { Session } from './session.ts';
 /** A stream that the role may read. */
 export interface ListedStream extends StreamName {
   readonly schema: string;
-  /** What it is being copied from; absent once it is complete. */
+  /** Source of an unfinished copy; absent once the copy is complete. */
   readonly copiedFrom?: string;
 }
 

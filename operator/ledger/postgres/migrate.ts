@@ -12,16 +12,21 @@ const LOCK_TIMEOUT_MS = 60_000;
 const NO_PRIVILEGE = '42501';
 
 /**
- * Brings the schema of a stream up to what this program knows, one process at a time. Throws a LedgerReadError when
- * the server is too old or does not store UTF-8, when a newer program has changed the schema, or when the role may not
- * make it.
+ * Migrates the schema of a stream to this program's version, one process at a time. Throws a
+ * LedgerReadError if:
+ * - the server is too old or does not store UTF-8;
+ * - a newer program has changed the schema;
+ * - the role may not create it.
  */
 export async function migrateStream(session: Session, schema: string): Promise<void> {
   const command = `npm run ledger -- roles --stream CLUSTER_NAME`;
   await migrate(session, schema, STREAM_STEPS, command);
 }
 
-/** Lets the role of a hub read what is published of a stream, where there is such a role and it may not. */
+/**
+ * Grants the hub's role read access to the published data of a stream, if the role exists and lacks
+ * it.
+ */
 export async function grantToHub(query: Query, schema: string): Promise<void> {
   const [found] = await query({
     text: `select has_table_privilege(oid, $2, 'select') as granted from pg_roles where rolname = $1`,
@@ -31,7 +36,10 @@ export async function grantToHub(query: Query, schema: string): Promise<void> {
   for (const text of grantsToHub(schema, HUB_SCHEMA)) await query({ text });
 }
 
-/** Runs the steps that a schema has not seen. `command`: what prints the SQL for a role that may not make it. */
+/**
+ * Runs the missing migration steps of a schema. `command` prints the SQL for an administrator, for
+ * a role that may not create the schema.
+ */
 export async function migrate(
   session: Session,
   schema: string,
@@ -53,7 +61,7 @@ export async function migrate(
     await session.run([{ text: `create schema ${schema}` }]).catch((error: unknown) => {
       if (sqlState(error) !== NO_PRIVILEGE) throw error;
       throw refusal(
-        `the role may not create the schema ${schema}; an administrator runs what this prints: "${command}"`,
+        `the role may not create the schema ${schema}; an administrator must run the SQL that this command prints: "${command}"`,
       );
     });
   }
@@ -88,7 +96,7 @@ function refuseServer(row: Row | undefined): void {
     throw refusal(`PostgreSQL 15 or newer is needed, and the server is: "${version}"`);
   }
   if (encoding !== 'UTF8') {
-    throw refusal(`the database must be made with encoding UTF8, and has: "${encoding}"`);
+    throw refusal(`the database must have the encoding UTF8, and has: "${encoding}"`);
   }
 }
 

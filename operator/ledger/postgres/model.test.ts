@@ -9,7 +9,9 @@ import { createStepClock } from '../testing/step-clock.ts';
 
 const used = usePostgres();
 
-/** A ledger whose crashes leave the old process's connections behind, as a process that is cut off does. */
+/**
+ * A ledger whose crashes leave the old process's connections open, like a process that is cut off.
+ */
 async function openSubject(): Promise<LedgerSubject> {
   const clock = createStepClock(TEST_WINDOW_START);
   const database = await used.server().createDatabase();

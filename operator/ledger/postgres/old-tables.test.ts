@@ -89,7 +89,7 @@ describe('a stream in the tables of the release before', () => {
       head: 20,
     });
     expect((await ledger.verify()).errors).toEqual(['ledger: events 15 to 16: missing']);
-    // A note of the release before is one of this ledger.
+    // An anchor of the earlier release is one of this ledger.
     const anchor = {
       ledgerId: ledger.stats().ledgerId,
       sequence: 19,

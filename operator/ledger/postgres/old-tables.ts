@@ -12,16 +12,17 @@ import { cursorOf } from './state.ts';
 import type { CopiedBatch, CopyOrigin } from './begin-copy.ts';
 import type { ReadEvent } from './event-row.ts';
 
-/** The name of the origin, and the schema that an earlier release had all streams in. */
+/** Name of the copy's origin, and the schema in which an earlier release had all streams. */
 export const OLD_SCHEMA = 'meterfeed';
 
-/** The version that its last release made of the tables. */
+/** Version of the tables in the last release that used them. */
 const OLD_VERSION = 6;
 const PAGE_BATCHES = 200;
 
 /**
- * A stream in the tables of an earlier release, or undefined where there is none. It marks the stream there, so that no process of
- * that release writes or reads it from then on. Throws a LedgerReadError where the tables cannot be copied as they are.
+ * Finds a stream in the tables of an earlier release; undefined if there is none. Marks it, so that
+ * no process of that release reads or writes it from now on. Throws a LedgerReadError if it cannot
+ * be copied.
  */
 export async function takeOldStream(
   query: Query,
@@ -35,7 +36,7 @@ export async function takeOldStream(
   if (tables?.['readable'] === null) return undefined;
   if (tables?.['readable'] !== 't') {
     throw refusal(
-      `an earlier release has streams in the schema ${OLD_SCHEMA}, which this role may not read: start once with the role that owns it, or drop the schema if nothing of it is needed`,
+      `an earlier release has streams in the schema ${OLD_SCHEMA}, which this role may not read: start once with the role that owns it, or drop the schema if you do not need it`,
     );
   }
   const [row] = await query({
@@ -54,7 +55,7 @@ export async function takeOldStream(
   const owner = `moved to ${schema}`;
   if (row['copying'] === 't' && row['owner'] !== owner) {
     throw refusal(
-      `what the earlier release copies into the stream is not complete: finish it there first`,
+      `the earlier release has not completed its copy into the stream: complete it there first`,
     );
   }
   await query({
@@ -65,7 +66,7 @@ export async function takeOldStream(
   return originOf(query, source);
 }
 
-/** Read once more: a process of the earlier release may have written until it was fenced. */
+/** Reads the row again: a process of the earlier release may have written until it was fenced. */
 async function originOf(query: Query, source: string): Promise<CopyOrigin> {
   const [row = {}] = await query({
     text: `select * from ${OLD_SCHEMA}.stream where source = $1`,
@@ -97,7 +98,7 @@ async function originOf(query: Query, source: string): Promise<CopyOrigin> {
     ...(typeof end === 'string' && { lastWindowEnd: Number(end) }),
     cursors: cursors.map(cursorOf),
     batches: (after) => batchesOf(query, stream, segments, after),
-    // The primary key of its records begins with the stream.
+    // The primary key of the records begins with the stream.
     records: () =>
       readRecords(
         query,
@@ -176,7 +177,7 @@ async function eventsOf(
   });
 }
 
-/** The exact text of an event: `extra` has what neither the columns nor the series give exactly. */
+/** The exact text of an event; `extra` has the parts that columns and series do not reproduce. */
 function textOf(row: Row): string {
   const extra: Readonly<Record<string, unknown>> = JSON.parse(row['extra'] ?? '{}');
   if (typeof extra['text'] === 'string') return extra['text'];

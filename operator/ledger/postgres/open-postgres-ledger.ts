@@ -19,7 +19,7 @@ import { createReaders, type Readers } from './readers.ts';
 import { createRetention } from './retention.ts';
 import { schemaOf } from './schema-name.ts';
 import { openSession } from './session.ts';
-import type { Contents } from './state.ts';
+import type { StreamContents } from './state.ts';
 import { copyToStream } from './stream-copy.ts';
 import { StreamStore } from './stream-store.ts';
 
@@ -31,15 +31,16 @@ export interface PostgresLedgerOptions extends StreamName {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly registry?: Registry;
-  /** How long the server may take to answer before the connection counts as lost; by default 30 seconds. */
+  /** Time without an answer after which the connection counts as lost; 30 seconds by default. */
   readonly answerMs?: number;
 }
 
 const ANSWER_MS = 30_000;
 
 /**
- * Opens the stream of a cluster, and makes its schema where it is missing. This process is the writer from then on, and the one
- * before is `fenced`. `invalid`: the database cannot be used as it is; the message says why.
+ * Opens the stream of a cluster and creates its schema if it is missing. This process is the writer
+ * from now on, and the previous one is `fenced`. `invalid`: the database cannot be used; the
+ * message says why.
  */
 export async function openPostgresLedger(
   options: PostgresLedgerOptions,
@@ -57,7 +58,10 @@ export async function openPostgresLedger(
   }
 }
 
-/** Copies the stream from the tables of an earlier release, unless that is done. An interrupted copy goes on where it was. */
+/**
+ * Copies the stream from the tables of an earlier release, unless that is done. Continues an
+ * interrupted copy.
+ */
 async function copyOldStream(options: PostgresLedgerOptions, { query }: Readers): Promise<void> {
   const { source, logger } = options;
   const schema = schemaOf(source);
@@ -78,7 +82,7 @@ async function copyOldStream(options: PostgresLedgerOptions, { query }: Readers)
   logger.info(`[ledger] the stream is copied into the schema ${schema}`, { ...report });
 }
 
-async function enter(options: PostgresLedgerOptions, owner: string): Promise<Contents> {
+async function enter(options: PostgresLedgerOptions, owner: string): Promise<StreamContents> {
   const { database, answerMs = ANSWER_MS, retentionMs, clock, source, region } = options;
   const schema = schemaOf(source);
   const session = await openSession(database, answerMs);
@@ -91,8 +95,8 @@ async function enter(options: PostgresLedgerOptions, owner: string): Promise<Con
   }
 }
 
-/** What was deleted, what is stored, and the end. */
-function rangesOf({ state, segments }: Contents): readonly SequenceRange[] {
+/** The deleted range, the stored ranges and the end. */
+function rangesOf({ state, segments }: StreamContents): readonly SequenceRange[] {
   const { head, lowWater } = state;
   const deleted = { firstSequence: 1, lastSequence: lowWater };
   return [deleted, ...segments, { firstSequence: head + 1, lastSequence: head }];
@@ -101,7 +105,7 @@ function rangesOf({ state, segments }: Contents): readonly SequenceRange[] {
 function build(
   options: PostgresLedgerOptions,
   owner: string,
-  contents: Contents,
+  contents: StreamContents,
   readers: Readers,
 ): Extract<OpenLedgerOutcome, { readonly kind: 'opened' }> {
   const { logger, answerMs = ANSWER_MS } = options;
@@ -109,7 +113,7 @@ function build(
   const metrics = createLedgerMetrics(options.registry);
   const problems = new Problems(logger);
   for (const text of missingRanges(rangesOf(contents))) problems.add(text);
-  let reported: string | undefined;
+  let lastLogged: string | undefined;
   const store = new StreamStore({
     ...options,
     schema,
@@ -119,9 +123,9 @@ function build(
     query: readers.query,
     onError: ({ cause, message }: LedgerFailure) => {
       if (cause === 'corrupt') problems.add(message);
-      // Callers try again what is refused, and each attempt would log the same.
-      else if (message !== reported) logger.error(`[ledger] ${message}`, { cause });
-      reported = message;
+      // Callers retry, and each attempt would log the same.
+      else if (message !== lastLogged) logger.error(`[ledger] ${message}`, { cause });
+      lastLogged = message;
     },
     onConflict: (event) => {
       metrics.conflict();
@@ -134,10 +138,10 @@ function build(
   const { query } = readers;
   const onClose = () => readers.end();
   const retain = createRetention(schema, store, query, logger);
-  const parts = { store, query, problems, metrics, retain, onClose };
+  const components = { store, query, problems, metrics, retain, onClose };
   return {
     kind: 'opened',
-    ledger: new PostgresLedger({ ...options, ...parts }),
+    ledger: new PostgresLedger({ ...options, ...components }),
     rollups: new PostgresRollups(schema, readers, (statements) => store.run(statements)),
   };
 }

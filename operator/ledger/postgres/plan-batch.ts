@@ -2,30 +2,30 @@ import type { UsageEvent } from '../../model/event.ts';
 import { ledgerFailure } from '../failures.ts';
 import type { Cursor, EventOutcome, LedgerFailure, RecordChange } from '../ledger.ts';
 import { AcceptedEvents } from '../accepted-events.ts';
-import type { EncodedEvent, Request, RequestOutcome } from '../writer.ts';
+import type { EncodedEvent, Request, WriteRequestOutcome } from '../writer.ts';
 import type { StoredById } from './find-stored.ts';
-import type { Contents } from './state.ts';
+import type { StreamContents } from './state.ts';
 
 /** A change of the stream. */
 export type PostgresRequest =
   | Request
   /**
-   * Leaves out the numbers up to `head`, which were given before; the chain goes on from `chain` where it is given.
-   * Comes in a batch of its own.
+   * Skips the numbers up to `head`, which were used before. The chain continues from `chain` if it
+   * is given. Must be the only request of its batch.
    */
   | { readonly kind: 'skip'; readonly head: number; readonly chain?: string };
 
-/** What a batch comes to, before anything of it is written. */
-export interface BatchPlan {
-  /** By request. */
-  readonly outcomes: readonly RequestOutcome[];
+/** The planned changes of a batch, before anything is written. */
+export interface StreamBatchPlan {
+  /** One outcome for each request. */
+  readonly outcomes: readonly WriteRequestOutcome[];
   /** The number before the first accepted event. */
   readonly head: number;
   /** The chain value before the first accepted event, hex. */
   readonly chain: string;
-  /** To be stored, in the order of their numbers. */
+  /** Events to store, in the order of their sequence numbers. */
   readonly accepted: readonly EncodedEvent[];
-  /** Events that had the id of a stored one and differed from it. */
+  /** Events that have the id of a stored event and differ from it. */
   readonly conflicts: readonly UsageEvent[];
   /** The value of each record that changes; undefined deletes it. */
   readonly records: ReadonlyMap<string, string | undefined>;
@@ -34,19 +34,19 @@ export interface BatchPlan {
   readonly lastWindowEnd: number | undefined;
 }
 
-/** Turns waiting requests into one batch: each sees what those before it change. */
+/** Combines waiting requests into one batch; each sees the changes of the earlier ones. */
 export function planBatch(
   requests: readonly PostgresRequest[],
-  before: Contents,
+  before: StreamContents,
   stored: StoredById,
-): BatchPlan {
+): StreamBatchPlan {
   const draft = new BatchDraft(before, stored);
   const outcomes = requests.map((request) => draft.add(request));
   return { ...draft.changes(), outcomes };
 }
 
 class BatchDraft {
-  readonly #before: Contents;
+  readonly #before: StreamContents;
   readonly #stored: StoredById;
   readonly #accepted = new AcceptedEvents<EncodedEvent>();
   readonly #records = new Map<string, string | undefined>();
@@ -55,7 +55,7 @@ class BatchDraft {
   #chain: string;
   #lastWindowEnd: number | undefined;
 
-  constructor(before: Contents, stored: StoredById) {
+  constructor(before: StreamContents, stored: StoredById) {
     this.#before = before;
     this.#stored = stored;
     this.#head = before.state.head;
@@ -63,14 +63,14 @@ class BatchDraft {
     this.#lastWindowEnd = before.state.lastWindowEnd;
   }
 
-  add(request: PostgresRequest): RequestOutcome {
+  add(request: PostgresRequest): WriteRequestOutcome {
     if (request.kind === 'skip') return this.#skip(request.head, request.chain);
     const refused = refuseRecords(request.records);
     if (refused !== undefined) return refused;
     return request.kind === 'append' ? this.#append(request) : this.#moveCursor(request);
   }
 
-  changes(): Omit<BatchPlan, 'outcomes'> {
+  changes(): Omit<StreamBatchPlan, 'outcomes'> {
     return {
       head: this.#head,
       chain: this.#chain,
@@ -82,7 +82,7 @@ class BatchDraft {
     };
   }
 
-  #skip(head: number, chain: string | undefined): RequestOutcome {
+  #skip(head: number, chain: string | undefined): WriteRequestOutcome {
     if (head > this.#head) {
       this.#head = head;
       this.#chain = chain ?? this.#chain;
@@ -90,7 +90,7 @@ class BatchDraft {
     return this.#written([]);
   }
 
-  #append(request: Extract<Request, { kind: 'append' }>): RequestOutcome {
+  #append(request: Extract<Request, { kind: 'append' }>): WriteRequestOutcome {
     const stored = new Map<string, UsageEvent>();
     for (const { event } of request.events) {
       const found = this.#stored.get(event.id);
@@ -108,7 +108,7 @@ class BatchDraft {
     return this.#written(outcomes);
   }
 
-  #moveCursor(request: Extract<Request, { kind: 'cursor' }>): RequestOutcome {
+  #moveCursor(request: Extract<Request, { kind: 'cursor' }>): WriteRequestOutcome {
     const { destination } = request;
     const current = this.#cursors.has(destination)
       ? this.#cursors.get(destination)
@@ -128,15 +128,18 @@ class BatchDraft {
     for (const { key, value } of records) this.#records.set(key, value);
   }
 
-  #written(outcomes: readonly EventOutcome[]): RequestOutcome {
+  #written(outcomes: readonly EventOutcome[]): WriteRequestOutcome {
     const head = this.#head + this.#accepted.events.length;
     return { kind: 'appended', outcomes, head };
   }
 }
 
-/** PostgreSQL's text cannot hold U+0000; one such record must not keep the batch from being written. */
+/**
+ * Refuses records with U+0000, which PostgreSQL's text cannot contain. The other requests are still
+ * written.
+ */
 function refuseRecords(records: readonly RecordChange[] = []): LedgerFailure | undefined {
   const wrong = records.find(({ key, value = '' }) => key.includes('\0') || value.includes('\0'));
   if (wrong === undefined) return undefined;
-  return ledgerFailure('invalid', `record: holds U+0000: ${JSON.stringify(wrong.key)}`);
+  return ledgerFailure('invalid', `record: contains U+0000: ${JSON.stringify(wrong.key)}`);
 }

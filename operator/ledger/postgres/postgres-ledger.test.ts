@@ -13,7 +13,7 @@ beforeAll(async () => {
   database = await used.server().createDatabase();
 });
 
-/** Each has a stream of its own among those of one database. */
+/** Each ledger has its own stream in one database. */
 function nextStream(): { readonly source: string; readonly region: string } {
   streams += 1;
   return { source: `cluster-${streams}`, region: `region-${streams}` };

@@ -1,6 +1,7 @@
 import type { LedgerDurability } from '../../settings/settings.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { compareWithAnchor } from '../anchor.ts';
+import type { Retain } from '../consumed-up-to.ts';
 import { planCommit, planMove, planRetire } from '../cursor-moves.ts';
 import type { Problems } from '../failures.ts';
 import type { Ledger, LedgerStats, WriteOutcome } from '../ledger.ts';
@@ -18,10 +19,9 @@ import {
   readRecords,
   scanEvents,
 } from './reading.ts';
-import type { Retain } from './retention.ts';
 import { verifyStream } from './verify.ts';
 
-export interface PostgresLedgerOptions {
+export interface StreamLedgerOptions {
   readonly retentionMs: number;
   readonly durability: LedgerDurability;
   readonly clock: Clock;
@@ -34,9 +34,12 @@ export interface PostgresLedgerOptions {
   readonly onClose: () => Promise<void>;
 }
 
-/** The stream of one cluster, for its operator or for a hub. Methods are bound, so that each may be passed on alone. */
+/**
+ * The ledger of one stream, for its operator or for a hub. Methods are bound, so that each can be
+ * passed on alone.
+ */
 export class PostgresLedger implements Ledger {
-  readonly #options: PostgresLedgerOptions;
+  readonly #options: StreamLedgerOptions;
   readonly #store: LedgerStore;
   readonly #writer: Writer<PostgresRequest>;
   #retentionMs: number;
@@ -44,7 +47,7 @@ export class PostgresLedger implements Ledger {
   #standbyMissing = false;
   #closing: Promise<void> | undefined;
 
-  constructor(options: PostgresLedgerOptions) {
+  constructor(options: StreamLedgerOptions) {
     const { store, retentionMs, metrics } = options;
     this.#options = options;
     this.#store = store;
@@ -183,7 +186,7 @@ export class PostgresLedger implements Ledger {
     await this.#options.onClose();
   }
 
-  /** Not through the queue, where events would come into the same batch. */
+  /** Bypasses the queue, which could put events into the same batch. */
   async #skipTo(head: number): Promise<WriteOutcome> {
     const [outcome] = await this.#store.write([{ kind: 'skip', head }]);
     return outcome === undefined || outcome.kind === 'appended' ? { kind: 'written' } : outcome;
@@ -197,7 +200,7 @@ export class PostgresLedger implements Ledger {
   async #measure(): Promise<void> {
     const [row] = await reading(
       this.#options.query({
-        // Only a role that may read all statistics sees which of the servers that follow are synchronous.
+        // Only a role that may read all statistics sees which standbys are synchronous.
         text: `select sum(pg_total_relation_size(c.oid)) as bytes,
             current_setting('synchronous_standby_names') = '' or not exists (
               select from pg_stat_replication

@@ -6,10 +6,16 @@ import type { Query, Readers } from './readers.ts';
 import { readKeys, reading } from './reading.ts';
 import type { Statement } from './session.ts';
 
-/** Runs statements in a transaction of the one process that writes the stream. Rejects where that is not certain. */
+/**
+ * Runs statements in a transaction of the stream's writer. Rejects if it is uncertain that they are
+ * stored.
+ */
 export type WriteRollups = (statements: readonly Statement[]) => Promise<void>;
 
-/** Sums in a table of a stream's schema. Whoever reads the stream reads them; only its operator can write them. */
+/**
+ * Sums in a table of a stream's schema. Every reader of the stream may read them; only its operator
+ * writes.
+ */
 export class PostgresRollups implements Rollups {
   readonly #table: string;
   readonly #readers: Pick<Readers, 'snapshot'>;
@@ -41,7 +47,7 @@ export class PostgresRollups implements Rollups {
   async close(): Promise<void> {}
 }
 
-/** The operator of an earlier release has no such table, and its role may not have let a hub read it yet. */
+/** An operator of an earlier release has no such table, or has not granted the hub access. */
 async function isReadable(query: Query, table: string): Promise<boolean> {
   const text = `select has_table_privilege(to_regclass($1), 'select') as readable`;
   const [row] = await reading(query({ text, values: [table] }));

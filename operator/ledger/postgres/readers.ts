@@ -6,20 +6,20 @@ import { clientOptions, type Row, type Statement } from './session.ts';
 /** Runs a single statement outside of any transaction that writes. */
 export type Query = (statement: Statement) => Promise<readonly Row[]>;
 
-/** Connections for reading, taken as needed. */
+/** A pool of connections for reading. */
 export interface Readers {
   readonly query: Query;
-  /** Runs `work` on one connection, for which all queries see the same moment. */
+  /** Runs `work` on one connection whose queries all see the same moment. */
   snapshot<T>(work: (query: Query) => Promise<T>): Promise<T>;
   end(): Promise<void>;
 }
 
 const READERS = 4;
 const ANSWER_MS = 60_000;
-/** Less than an answer may take: nobody waits for one on a connection that is idle. */
+/** Shorter than an answer may take, because the timeout also ends idle connections. */
 const IDLE_MS = 30_000;
 
-/** `answerMs`: how long nothing may come of an answer before its connection counts as lost; more than half a minute. */
+/** `answerMs`: time without any data after which a connection counts as lost; above 30 seconds. */
 export function createReaders(database: LedgerDatabase, answerMs = ANSWER_MS): Readers {
   const pool = new Pool({
     ...clientOptions(database),
@@ -27,13 +27,14 @@ export function createReaders(database: LedgerDatabase, answerMs = ANSWER_MS): R
     idleTimeoutMillis: IDLE_MS,
     allowExitOnIdle: true,
   });
-  // An idle connection that the server ends is no failure of anything.
+  // The server may end an idle connection; that is no failure.
   pool.on('error', () => undefined);
   pool.on('connect', (client) => {
-    // Whoever waits for an answer is told.
+    // A pending query receives the error.
     client.on('error', () => undefined);
     const { stream } = client.connection;
-    // Once for each connection: with a timer for each query, as the driver has them, what was read outlives several collections.
+    // One timer per connection: the driver's timer per query would delay garbage collection of
+    // results.
     if (!(stream instanceof Socket)) return;
     stream.setTimeout(answerMs, () => {
       stream.destroy(new Error(`no answer for ${answerMs / 1_000} s`));
@@ -44,7 +45,7 @@ export function createReaders(database: LedgerDatabase, answerMs = ANSWER_MS): R
     return rows;
   };
   return {
-    // The pool closes a connection whose query failed; nothing of a reader is left to be done on the server.
+    // The pool closes a connection whose query failed; the server needs no cleanup.
     query: (statement) => run(pool, statement),
     async snapshot(work) {
       const client = await pool.connect();
@@ -56,7 +57,7 @@ export function createReaders(database: LedgerDatabase, answerMs = ANSWER_MS): R
         isDone = true;
         return result;
       } finally {
-        // Whatever is left of a transaction ends with its connection.
+        // An unfinished transaction ends with its connection.
         client.release(!isDone);
       }
     },

@@ -12,7 +12,7 @@ import type { SequenceRange } from '../missing-ranges.ts';
 
 const MAX_PAGE_EVENTS = 5_000;
 
-/** A page after a sequence number; it ends at the end of a segment. */
+/** Reads a page of events after a sequence number; a page ends at the end of a segment. */
 export async function readPage(
   view: StreamView,
   afterSequence: number,
@@ -21,7 +21,7 @@ export async function readPage(
   const { segments, state } = view.contents;
   const segment = segments.find(({ lastSequence }) => lastSequence > afterSequence);
   if (segment === undefined) {
-    // Behind the newest event there are only numbers that were left out.
+    // After the newest event there are only skipped numbers.
     return { kind: 'page', events: [], lastSequence: Math.max(afterSequence, state.head) };
   }
   const first = Math.max(afterSequence + 1, segment.firstSequence);
@@ -38,7 +38,10 @@ export async function readPage(
   }
 }
 
-/** Every event from `first` to `last` of a segment. Throws a LedgerReadError at the first that is damaged or missing. */
+/**
+ * Every event from `first` to `last` of a segment. Throws a LedgerReadError at the first damaged or
+ * missing event.
+ */
 export async function readRange(
   { schema, query }: StreamView,
   { week }: Segment,
@@ -63,7 +66,9 @@ export async function readRange(
   return events;
 }
 
-/** Every event of a segment from `first` to `last`, page by page. Throws as {@link readRange}. */
+/**
+ * Every event of a segment from `first` to `last`, read by pages. Throws like {@link readRange}.
+ */
 export async function* walkRange(
   view: () => StreamView,
   segment: Segment,
@@ -77,7 +82,10 @@ export async function* walkRange(
   }
 }
 
-/** Events whose window starts in `[from, to)`; of the batches that may hold any, every event is read and checked. */
+/**
+ * Events whose window starts in `[from, to)`. Reads and verifies every event of the batches that
+ * may contain any.
+ */
 export async function* scanEvents(
   view: () => StreamView,
   from: number,
@@ -102,7 +110,9 @@ export async function* scanEvents(
   }
 }
 
-/** The batches of a segment with windows that start in `[from, to)`, those that follow each other as one. */
+/**
+ * The ranges of the batches whose windows may start in `[from, to)`; adjacent batches are merged.
+ */
 async function rangesWith(
   { schema, query }: StreamView,
   { firstSequence, lastSequence }: Segment,
@@ -127,7 +137,7 @@ async function rangesWith(
   return ranges;
 }
 
-/** The stored event of an id; undefined when there is none. */
+/** The stored event with an id; undefined if there is none. */
 export async function findEvent(id: string, view: StreamView): Promise<UsageEvent | undefined> {
   const { schema, contents, query } = view;
   const text = `select ${EVENT_COLUMNS} from ${schema}.event where id = $1 and seq <= $2`;
@@ -141,8 +151,8 @@ export async function findEvent(id: string, view: StreamView): Promise<UsageEven
 }
 
 /**
- * The chain value of the batch that ends with an event: empty where none ends there, undefined where the event
- * is not stored. Throws a LedgerReadError where that cannot be read.
+ * The chain value of the batch that ends with this event: `''` if no batch ends there, undefined if
+ * the event is not stored. Throws a LedgerReadError if the value cannot be read.
  */
 export async function chainAt(
   { schema, contents, query }: StreamView,
@@ -157,7 +167,7 @@ export async function chainAt(
   return rows[0]?.['chain'] ?? '';
 }
 
-/** The record of a key. */
+/** The record with a key; undefined if there is none. */
 export async function readRecord(
   query: Query,
   { table, before }: RecordPlace,
@@ -181,7 +191,7 @@ export async function* readRecords(
 
 const PAGE_RECORDS = 500;
 
-/** The rows of a table of keys and values whose keys begin with `prefix`, in key order, a page at a time. */
+/** The rows of a key-value table whose keys begin with `prefix`, in key order, read by pages. */
 export async function* readKeys(
   query: Query,
   table: string,
@@ -198,7 +208,7 @@ export async function* readKeys(
   }
 }
 
-/** Rejects with a LedgerReadError, or with the reason of the signal. */
+/** Awaits a read. Rejects with a LedgerReadError, or with the reason of the signal. */
 export async function reading<T>(work: Promise<T>, signal?: AbortSignal): Promise<T> {
   try {
     return await work;

@@ -12,8 +12,8 @@ export const NO_STANDBY = ledgerFailure(
 );
 
 /**
- * The server has lost what it confirmed: a failover to a standby that was behind, or a restored backup.
- * `head`: the newest sequence number that was confirmed, and the one that the server has.
+ * The failure when the server has lost confirmed writes, by a failover to a lagging standby or a
+ * restored backup. `head`: the newest confirmed sequence number and the server's.
  */
 export function wentBack(
   knownBatch: number,
@@ -24,8 +24,8 @@ export function wentBack(
   const what =
     head !== undefined && events > 0
       ? `events ${head.found + 1} to ${head.known} (${events}) were acknowledged and are gone`
-      : 'what was acknowledged with them is gone';
-  const text = `${what}: batch ${knownBatch} was the newest, and now is: "${foundBatch}"`;
-  const fix = 'restore what has them, or start the operator again to go on without them';
+      : 'acknowledged changes are gone';
+  const text = `${what}: batch ${knownBatch} was the newest, and the server has: "${foundBatch}"`;
+  const fix = 'restore a backup that has them, or restart the operator to continue without them';
   return ledgerFailure('corrupt', `ledger: stream: the newest events are missing: ${text}; ${fix}`);
 }

@@ -1,28 +1,29 @@
 import type { Logger } from '../../telemetry/logger.ts';
 import { formatInstant } from '../../model/window.ts';
-import { consumedUpTo } from '../consumed-up-to.ts';
+import { consumedUpTo, type Retain } from '../consumed-up-to.ts';
 import { EVIDENCE_MS, EVIDENCE_PREFIX } from '../evidence-keys.ts';
 import type { Cursor } from '../ledger.ts';
 import { grantToHub } from './migrate.ts';
 import type { Query } from './readers.ts';
 import { HUB_SCHEMA } from './schema-name.ts';
 import type { Session, Statement } from './session.ts';
-import { type Contents, cursorOf } from './state.ts';
+import { type StreamContents, cursorOf } from './state.ts';
 import type { StreamStore } from './stream-store.ts';
 import { endOfWeek, partitionOf } from './weeks.ts';
 
-/** Times in milliseconds; `now` since the epoch. */
-export type Retain = (now: number, retentionMs: number) => Promise<void>;
-
-/** Dropping a table waits for its readers, and later readers wait behind it. So it gives up soon and is tried again later. */
+/**
+ * Dropping a table waits for its readers and blocks later ones, so it gives up early and is
+ * retried.
+ */
 const LOCK_TIMEOUT_MS = 200;
 
-/** The view in which a stream's role sees the cursors that a hub has in its stream. */
+/** The view that shows a stream's role the hub's cursors of its stream. */
 export const HUB_CURSORS = `${HUB_SCHEMA}.cursor_of_stream`;
 
 /**
- * Lets a hub's role read what is published, and drops the oldest weeks that every cursor has passed, those of a hub included, and that are older than RETENTION
- * (docs/reference/ledger-format.md#postgresql). The caller's next run tries again what fails.
+ * Grants the hub's role read access, and drops the oldest weeks. A week is dropped when every
+ * cursor has passed it, those of a hub included, and it is older than RETENTION
+ * (docs/reference/ledger-format.md#postgresql). The caller's next run retries a failed step.
  */
 export function createRetention(
   schema: string,
@@ -33,7 +34,7 @@ export function createRetention(
   let running: Promise<void> | undefined;
 
   const run = async (now: number, retentionMs: number): Promise<void> => {
-    // A hub may come at any time. What fails is tried again with the next run.
+    // A hub may be added at any time; the next run retries a failure.
     await grantToHub(query, schema).catch(() => undefined);
     for (;;) {
       const before = store.contents();
@@ -56,7 +57,9 @@ export function createRetention(
   };
 }
 
-/** Drops a week and notes it in the stream, in one transaction. Undefined where something still needs the week. */
+/**
+ * Drops a week and updates the stream in one transaction. Undefined if the week is still needed.
+ */
 async function dropWeek(
   session: Session,
   {
@@ -67,12 +70,12 @@ async function dropWeek(
     retentionMs,
   }: {
     readonly schema: string;
-    readonly before: Contents;
+    readonly before: StreamContents;
     readonly week: string;
     readonly now: number;
     readonly retentionMs: number;
   },
-): Promise<Contents | undefined> {
+): Promise<StreamContents | undefined> {
   const { state, cursors } = before;
   const old = before.segments.filter((segment) => segment.week === week);
   const lowWater = old.at(-1)?.lastSequence ?? 0;
@@ -87,7 +90,7 @@ async function dropWeek(
     { text: `set local lock_timeout = ${LOCK_TIMEOUT_MS}` },
     { text: `drop table ${partitionOf(schema, week)}` },
     { text: `delete from ${schema}.segment where week = $1::date`, values: [week] },
-    // The last one stays: the chain of the oldest event begins with it.
+    // The last batch stays: the chain of the oldest event starts from it.
     { text: `delete from ${schema}.batch where last_seq < $1`, values: [lowWater] },
     evidenceBefore(schema, before, week),
     {
@@ -102,11 +105,11 @@ async function dropWeek(
   };
 }
 
-/** Deletes what stands behind events that are deleted with a week. */
-function evidenceBefore(schema: string, { segments }: Contents, week: string): Statement {
-  const rest = segments.filter((segment) => segment.week !== week);
+/** Deletes the evidence of the events of a dropped week. */
+function evidenceBefore(schema: string, { segments }: StreamContents, week: string): Statement {
+  const remaining = segments.filter((segment) => segment.week !== week);
   const newest = Math.max(...segments.map(({ starts }) => starts.to));
-  const oldest = Math.min(newest + EVIDENCE_MS, ...rest.map(({ starts }) => starts.from));
+  const oldest = Math.min(newest + EVIDENCE_MS, ...remaining.map(({ starts }) => starts.from));
   const hour = formatInstant(oldest - (oldest % EVIDENCE_MS));
   return {
     text: `delete from ${schema}.evidence where key < $1`,
@@ -114,7 +117,7 @@ function evidenceBefore(schema: string, { segments }: Contents, week: string): S
   };
 }
 
-/** The cursors that a hub has in this stream; none where the database has no hub. */
+/** The hub's cursors of this stream; none if the database has no hub. */
 async function cursorsOfHub(session: Session, schema: string): Promise<readonly Cursor[]> {
   const [found] = await session.run([
     { text: 'select to_regclass($1) is not null as present', values: [HUB_CURSORS] },

@@ -3,19 +3,22 @@ import type { ConnectionOptions } from 'node:tls';
 import { Client, type ClientConfig, type CustomTypesConfig } from 'pg';
 import type { LedgerDatabase } from '../../settings/settings.ts';
 
-/** A statement with its parameters; one without may be several statements divided by semicolons. */
+/**
+ * A statement with its parameters. Without parameters it may be several statements, separated by
+ * semicolons.
+ */
 export interface Statement {
   readonly text: string;
   readonly values?: readonly unknown[];
-  /** How many rows it must concern; any other number is an error. */
+  /** Expected number of rows; any other number is an error. */
   readonly rows?: number;
 }
 
-/** Every value as the server writes it: no number is rounded and no time is moved on the way. */
+/** Each value is the server's text, so that no number is rounded and no time is converted. */
 export type Row = Readonly<Record<string, string | null>>;
 
-export interface Result {
-  /** `COMMIT`, or `ROLLBACK` where a commit did not happen although nothing was reported. */
+export interface StatementResult {
+  /** `COMMIT`, or `ROLLBACK` for a commit of a failed transaction. */
   readonly command: string;
   readonly rowCount: number | null;
   readonly rows: readonly Row[];
@@ -24,10 +27,10 @@ export interface Result {
 const CONNECT_TIMEOUT_MS = 10_000;
 const KEEP_ALIVE_MS = 5_000;
 
-/** Hands every value through as text. */
+/** Leaves every value as text. */
 const AS_TEXT: CustomTypesConfig = { getTypeParser: () => (text: string) => text };
 
-/** What both sessions and the pool of readers connect with. */
+/** Connection options of sessions and of the pool of readers. */
 export function clientOptions(database: LedgerDatabase): ClientConfig {
   const { host, port, user, name, password, tls } = database;
   return {
@@ -49,15 +52,15 @@ export function clientOptions(database: LedgerDatabase): ClientConfig {
 function tlsOptions({ mode, caFile }: LedgerDatabase['tls']): ConnectionOptions {
   return {
     rejectUnauthorized: mode === 'verify-full',
-    // Read at each connection, so that a renewed file counts.
+    // Read at each connection, so that a renewed file is used.
     ...(caFile !== undefined && { ca: readFileSync(caFile) }),
   };
 }
 
 /**
- * Connects. `answerMs`: how long each answer may take before the connection counts as lost. A batch of many statements
- * may take longer, as long as one answer after the other comes: given up, it would only be stored anew by a server
- * that is slow already.
+ * Connects. `answerMs`: time without an answer after which the connection counts as lost. A batch
+ * of many statements may take longer as long as answers arrive: a retry would only add load to a
+ * slow server.
  */
 export async function openSession(database: LedgerDatabase, answerMs: number): Promise<Session> {
   const client = new Client({ ...clientOptions(database), pipeline: true });
@@ -67,9 +70,9 @@ export async function openSession(database: LedgerDatabase, answerMs: number): P
 }
 
 /**
- * One connection on which transactions are run. Statements go out together and are answered in order;
- * the answer of each is checked. When anything is wrong, or takes too long, destroy it: the server is
- * never asked to cancel, because a cancelled wait for the standby looks like a commit.
+ * One connection for transactions. Statements are sent together and answered in order; each answer
+ * is checked. Destroy it after an error or timeout, and never cancel a statement: a cancelled wait
+ * for the standby looks like a commit.
  */
 export class Session {
   readonly #client: Client;
@@ -92,10 +95,10 @@ export class Session {
   }
 
   /**
-   * Runs statements in one round trip, an answer for each. All of them are sent before it returns. Rejects with the first
-   * error, when all are answered.
+   * Runs statements in one round trip and returns a result for each. Sends all of them before it
+   * returns. Rejects with the first error after all are answered.
    */
-  async run(statements: readonly Statement[]): Promise<readonly Result[]> {
+  async run(statements: readonly Statement[]): Promise<readonly StatementResult[]> {
     const deadline = setTimeout(() => this.destroy(), this.#answerMs);
     try {
       const coming = this.#sendAll(statements);
@@ -113,8 +116,10 @@ export class Session {
     }
   }
 
-  /** In one piece, so that neither side is woken up for each part of it. */
-  #sendAll(statements: readonly Statement[]): readonly Promise<Result | readonly Result[]>[] {
+  /** Sends all statements in one write, so that neither side wakes up for each. */
+  #sendAll(
+    statements: readonly Statement[],
+  ): readonly Promise<StatementResult | readonly StatementResult[]>[] {
     const { stream } = this.#client.connection;
     stream.cork();
     try {
@@ -124,7 +129,7 @@ export class Session {
     }
   }
 
-  #send({ text, values }: Statement): Promise<Result | readonly Result[]> {
+  #send({ text, values }: Statement): Promise<StatementResult | readonly StatementResult[]> {
     return this.#client.query(values === undefined ? text : { text, values: [...values] });
   }
 
@@ -152,14 +157,14 @@ export class Session {
   }
 }
 
-const NO_RESULT: Result = { command: '', rowCount: null, rows: [] };
+const NO_RESULT: StatementResult = { command: '', rowCount: null, rows: [] };
 
-/** Several statements in one text are answered one by one. */
-function lastOf(answer: Result | readonly Result[]): Result {
+/** The last result of a text with several statements. */
+function lastOf(answer: StatementResult | readonly StatementResult[]): StatementResult {
   return 'command' in answer ? answer : (answer.at(-1) ?? NO_RESULT);
 }
 
-function expectRows(result: Result, statement: Statement | undefined): Result {
+function expectRows(result: StatementResult, statement: Statement | undefined): StatementResult {
   const expected = statement?.rows;
   if (expected === undefined || expected === result.rowCount) return result;
   const text = statement?.text.trim().split('\n')[0] ?? '';

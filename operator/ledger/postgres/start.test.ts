@@ -79,7 +79,7 @@ describe('a second instance', () => {
     expect(await first.append({ events: windowAt(1) })).toMatchObject(refused);
     expect(await first.commitCursor('lago', 1)).toMatchObject(refused);
     expect(await second.append({ events: windowAt(2) })).toMatchObject({ head: 10 });
-    // Deletion looks at the stream again, and must not find the other's right to write there.
+    // Deletion reads the stream again, and must not adopt the other process's right to write.
     await first.retain(Date.now());
     expect(await first.append({ events: windowAt(3) })).toMatchObject(refused);
     expect(second.head()).toBe(10);

@@ -5,11 +5,14 @@ import type { Query } from './readers.ts';
 import type { Row, Session, Statement } from './session.ts';
 import { rollback } from './transaction.ts';
 
-/** Events that follow each other in one week; known without reading them. */
+/** Summary of consecutive events in one week, known without reading them. */
 export interface Segment {
   readonly firstSequence: number;
   readonly lastSequence: number;
-  /** The Monday of the week of appending, `2026-11-23`, UTC; never before that of the segment before it. */
+  /**
+   * The Monday of the week of appending, `2026-11-23`, UTC; never before that of the previous
+   * segment.
+   */
   readonly week: string;
   /** The first and the last window start of its events. */
   readonly starts: TimeRange;
@@ -31,31 +34,34 @@ export interface StreamState {
   readonly head: number;
   /** The sequence number before the oldest stored event. */
   readonly lowWater: number;
-  /** The end of the newest window of which anything was deleted. */
+  /** Window end of the newest deleted event. */
   readonly horizon: number;
-  /** Number of the last write, over the whole life of the stream. */
+  /** Number of the last write since the stream was created. */
   readonly lastBatch: number;
   /** The chain value at the head, hex. */
   readonly chain: string;
-  /** Batches that begin with this sequence number or a later one are chained by their trees (docs/reference/ledger-format.md#the-link). */
+  /**
+   * Batches that begin at this sequence number or later are chained by their trees
+   * (docs/reference/ledger-format.md#the-link).
+   */
   readonly linkedFrom: number;
   readonly lastWindowEnd?: number;
-  /** What the stream is being copied from; absent once it is complete. */
+  /** Source of an unfinished copy; absent once the copy is complete. */
   readonly copiedFrom?: string;
 }
 
-/** What a process keeps in memory of a stream. */
-export interface Contents {
+/** The parts of a stream that a process keeps in memory. */
+export interface StreamContents {
   readonly state: StreamState;
   /** Ascending. */
   readonly segments: readonly Segment[];
   readonly cursors: ReadonlyMap<string, Cursor>;
 }
 
-/** A stream as it is read: what was known of it at one moment, and the way to its tables. */
+/** A stream for reading: its contents at one moment and a connection to its tables. */
 export interface StreamView {
   readonly schema: string;
-  readonly contents: Contents;
+  readonly contents: StreamContents;
   readonly query: Query;
 }
 
@@ -107,7 +113,9 @@ export function cursorOf(row: Row): Cursor {
   };
 }
 
-/** Reads the row of a stream, its segments and those cursors that the statement gives. */
+/**
+ * Statements that read the row of a stream, its segments, and the cursors of the given statement.
+ */
 function contentsStatements(schema: string, cursors: Statement): readonly Statement[] {
   return [
     { text: `select ${STREAM_COLUMNS} from ${schema}.stream`, values: [] },
@@ -120,18 +128,18 @@ function contentsStatements(schema: string, cursors: Statement): readonly Statem
   ];
 }
 
-/** The cursors of a stream's own destinations. */
+/** Selects the cursors of a stream's own schema. */
 export function cursorsStatement(schema: string): Statement {
   const columns = 'destination, seq, window_end, retired_at';
   return { text: `select ${columns} from ${schema}.cursor order by destination`, values: [] };
 }
 
-/** The contents as the transaction sees them, which has locked the row of the stream or sees one moment. */
+/** Reads the contents within a transaction that has locked the stream's row or sees one moment. */
 export async function readContents(
   session: Session,
   schema: string,
   cursors = cursorsStatement(schema),
-): Promise<Contents> {
+): Promise<StreamContents> {
   const [streams, segments, found] = await session.run(contentsStatements(schema, cursors));
   const row = streams?.rows[0];
   if (row === undefined) throw damage('stream', `the row of the stream is missing: "${schema}"`);
@@ -143,12 +151,12 @@ export async function readContents(
   };
 }
 
-/** The contents at one moment. Not within a transaction. */
+/** Reads the contents at one moment, outside of any transaction. */
 export async function readContentsNow(
   session: Session,
   schema: string,
   cursors?: Statement,
-): Promise<Contents> {
+): Promise<StreamContents> {
   await session.run([{ text: 'begin isolation level repeatable read read only' }]);
   const contents = await readContents(session, schema, cursors);
   await rollback(session);

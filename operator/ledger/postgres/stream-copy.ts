@@ -16,23 +16,26 @@ import {
   type CopyOrigin,
   copyRefusal,
 } from './begin-copy.ts';
-import type { BatchPlan, PostgresRequest } from './plan-batch.ts';
+import type { StreamBatchPlan, PostgresRequest } from './plan-batch.ts';
 import { createReaders } from './readers.ts';
 import { readRecords } from './reading.ts';
 import { schemaOf } from './schema-name.ts';
 import type { Session } from './session.ts';
-import type { Contents } from './state.ts';
+import type { StreamContents } from './state.ts';
 import { StreamStore } from './stream-store.ts';
 import { verifyStream } from './verify.ts';
 import { writeBatch } from './write-batch.ts';
 
-/** How far a copy has come, in sequence numbers. */
+/** Progress of a copy, in sequence numbers. */
 export interface CopyProgress {
   readonly copied: number;
   readonly of: number;
 }
 
-/** `finished`: an earlier run had copied everything, and an operator may have been writing the stream since. */
+/**
+ * `finished`: an earlier run has copied everything, and an operator may have written the stream
+ * since.
+ */
 export type CopyReport =
   | {
       readonly kind: 'copied';
@@ -46,15 +49,15 @@ export type CopyReport =
   | { readonly kind: 'finished'; readonly ledgerId: string };
 
 const ANSWER_MS = 60_000;
-/** What one transaction takes. */
+/** Maximum size of one transaction. */
 const GROUP_EVENTS = 5_000;
 const GROUP_BATCHES = 20;
 const PAGE_RECORDS = 500;
 
 /**
- * Copies a ledger into a stream: events with numbers, ids, exact texts, weeks and chain; records and cursors. It may be ended
- * at any point and run again; it then goes on where it was. No operator enters the stream before everything was read back
- * and compared. Throws a LedgerReadError at what fails.
+ * Copies a ledger into a stream: events with numbers, ids, exact texts, weeks and chain; records
+ * and cursors. An interrupted copy continues at the next run. No operator can enter the stream
+ * before everything was read back and compared. Throws a LedgerReadError at a failure.
  */
 export async function copyToStream(
   options: CopyOptions,
@@ -92,7 +95,7 @@ class StreamCopy {
   readonly #readers;
   readonly #store: StreamStore;
 
-  constructor(options: CopyOptions, origin: CopyOrigin, owner: string, contents: Contents) {
+  constructor(options: CopyOptions, origin: CopyOrigin, owner: string, contents: StreamContents) {
     this.#origin = origin;
     this.#schema = schemaOf(options.source);
     this.#readers = createReaders(options.database);
@@ -104,13 +107,13 @@ class StreamCopy {
       query: this.#readers.query,
       clock: systemClock,
       answerMs: ANSWER_MS,
-      // What a write comes to says both.
+      // The outcome of each write reports both.
       onConflict: () => undefined,
       onError: () => undefined,
     });
   }
 
-  contents(): Contents {
+  contents(): StreamContents {
     return this.#store.contents();
   }
 
@@ -119,7 +122,7 @@ class StreamCopy {
     const { head: of, beginning } = this.#origin;
     if (head > of) throw copyRefusal(`the stream has more events than the ledger: "${head}"`);
     if (head < beginning.lowWater) {
-      const text = `the ledger has deleted events that are not copied yet; --anew begins again`;
+      const text = `the ledger has deleted events that are not copied yet; --anew starts again`;
       throw copyRefusal(`${text}: "${head}"`);
     }
     let group: CopiedBatch[] = [];
@@ -142,7 +145,7 @@ class StreamCopy {
     if (this.contents().state.head < of) await this.#request({ kind: 'skip', head: of, chain });
   }
 
-  /** Records, cursors and the last window; what an earlier run has written of them goes first. */
+  /** Copies records, cursors and the last window end; deletes those of an earlier run first. */
   async entries(): Promise<void> {
     await this.#change(async (session, before) => {
       const tables = ['record', 'evidence', 'cursor'];
@@ -174,7 +177,10 @@ class StreamCopy {
     }
   }
 
-  /** Reads everything that was copied, and throws where it is not what the ledger has. Gives the number of records. */
+  /**
+   * Reads back the copy and returns the number of records. Throws if anything differs from the
+   * ledger.
+   */
   async compare(): Promise<number> {
     const { state, segments, cursors } = this.contents();
     const { head, chain, lastWindowEnd } = this.#origin;
@@ -201,7 +207,7 @@ class StreamCopy {
     return this.#compareRecords();
   }
 
-  /** From here on an operator may write the stream. */
+  /** Completes the copy; from now on an operator may write the stream. */
   async finish(): Promise<void> {
     const { horizon } = this.#origin;
     await this.#change(async (session, before) => {
@@ -236,9 +242,9 @@ class StreamCopy {
     return records;
   }
 
-  /** Changes the stream in one transaction, and stores batches behind what it has. */
+  /** Changes the stream and appends batches in one transaction. */
   async #change(
-    work: (session: Session, before: Contents) => Promise<Contents> | Contents,
+    work: (session: Session, before: StreamContents) => Promise<StreamContents> | StreamContents,
     batches: readonly CopiedBatch[] = [],
   ): Promise<void> {
     const schema = this.#schema;
@@ -266,8 +272,8 @@ class StreamCopy {
 
 function planOf(
   { firstSequence, chainBefore, events }: CopiedBatch,
-  { state }: Contents,
-): BatchPlan {
+  { state }: StreamContents,
+): StreamBatchPlan {
   const head = firstSequence - 1;
   return {
     outcomes: [],

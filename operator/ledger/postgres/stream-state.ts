@@ -6,27 +6,30 @@ import { schemaOf } from './schema-name.ts';
 import { openSession, type Session } from './session.ts';
 import { STREAM_STEPS } from './tables.ts';
 
-/** How the schema of a stream stands to what this program knows. Only a leader migrates `none` and `older`. */
+/**
+ * Version of a stream's schema compared with this program's. Only a leader migrates `none` and
+ * `older`.
+ */
 export type SchemaState = 'none' | 'older' | 'current' | 'newer';
 
-/** What a database says of a stream, without a lock. */
+/** State of a stream in the database, read without a lock. */
 export interface SeenStream {
   readonly kind: 'seen';
   readonly schema: SchemaState;
-  /** Which process led last; `''` where none ever did. */
+  /** The last leader; `''` if there was none. */
   readonly owner: string;
-  /** Grows with every leader; 0 where there was none. */
+  /** Grows with every leader; 0 if there was none. */
   readonly epoch: number;
 }
 
-/** Less than the five seconds in which a candidate must have had an answer. */
+/** Less than the five seconds within which a candidate needs an answer. */
 const ANSWER_MS = 3_000;
 
 /**
- * Reads the row of a stream on a session of its own, and writes nothing. The failure says why the database cannot
- * be read.
+ * Reads the row of a stream on a separate session, without writing. The failure says why the
+ * database cannot be read.
  */
-export async function inspectStream(
+export async function readStreamState(
   database: LedgerDatabase,
   { source }: Pick<StreamName, 'source'>,
 ): Promise<SeenStream | LedgerFailure> {
@@ -34,7 +37,7 @@ export async function inspectStream(
   try {
     const session = await openSession(database, ANSWER_MS);
     try {
-      return { kind: 'seen', ...(await readState(session, schemaOf(source))) };
+      return { kind: 'seen', ...(await readRows(session, schemaOf(source))) };
     } finally {
       await session.end();
     }
@@ -43,7 +46,7 @@ export async function inspectStream(
   }
 }
 
-async function readState(session: Session, schema: string): Promise<Omit<SeenStream, 'kind'>> {
+async function readRows(session: Session, schema: string): Promise<Omit<SeenStream, 'kind'>> {
   const nothing = { schema: 'none', owner: '', epoch: 0 } as const;
   const [tables] = await session.run([
     { text: 'select to_regclass($1) is not null as present', values: [`${schema}.version`] },

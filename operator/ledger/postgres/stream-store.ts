@@ -3,16 +3,16 @@ import type { UsageEvent } from '../../model/event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { HeadWaiters } from '../head-waiters.ts';
 import { type LedgerFailure, LedgerReadError } from '../ledger.ts';
-import type { RequestOutcome } from '../writer.ts';
+import type { WriteRequestOutcome } from '../writer.ts';
 import { recordTable } from './entries.ts';
-import { FencedWriter, type Work, type Written } from './fenced-writer.ts';
+import { FencedWriter, type Work, type FencedOutcome } from './fenced-writer.ts';
 import { lookUpStatements, storedById } from './find-stored.ts';
 import type { LedgerStore, RecordPlace } from './ledger-store.ts';
-import { type BatchPlan, planBatch, type PostgresRequest } from './plan-batch.ts';
+import { type StreamBatchPlan, planBatch, type PostgresRequest } from './plan-batch.ts';
 import type { Query } from './readers.ts';
 import { wentBack } from './refusals.ts';
 import type { Row, Session, Statement } from './session.ts';
-import { type Contents, stateOf, STREAM_COLUMNS, type StreamView } from './state.ts';
+import { type StreamContents, stateOf, STREAM_COLUMNS, type StreamView } from './state.ts';
 import { writeBatch } from './write-batch.ts';
 
 export interface StreamStoreOptions {
@@ -20,8 +20,8 @@ export interface StreamStoreOptions {
   readonly durability: LedgerDurability;
   readonly schema: string;
   readonly owner: string;
-  /** As the stream was when this process came; it has the epoch of this process. */
-  readonly contents: Contents;
+  /** The stream's contents when this process took over; it has this process's epoch. */
+  readonly contents: StreamContents;
   readonly query: Query;
   readonly clock: Pick<Clock, 'now'>;
   readonly answerMs: number;
@@ -29,12 +29,12 @@ export interface StreamStoreOptions {
   readonly onError: (failure: LedgerFailure) => void;
 }
 
-/** A stream as its operator knows it, and the only place that writes it. */
+/** A stream for its operator. Only this class writes it. */
 export class StreamStore implements LedgerStore {
   readonly heads: HeadWaiters;
   readonly #options: StreamStoreOptions;
   readonly #writer: FencedWriter;
-  #contents: Contents;
+  #contents: StreamContents;
 
   constructor(options: StreamStoreOptions) {
     const { schema, contents } = options;
@@ -51,7 +51,7 @@ export class StreamStore implements LedgerStore {
     });
   }
 
-  contents(): Contents {
+  contents(): StreamContents {
     return this.#contents;
   }
 
@@ -60,13 +60,13 @@ export class StreamStore implements LedgerStore {
     return { schema, contents: this.#contents, query };
   }
 
-  async write(requests: readonly PostgresRequest[]): Promise<readonly RequestOutcome[]> {
+  async write(requests: readonly PostgresRequest[]): Promise<readonly WriteRequestOutcome[]> {
     const { schema, onConflict, clock } = this.#options;
     const offered = requests.flatMap((request) =>
       request.kind === 'append' ? request.events : [],
     );
     const now = clock.now();
-    const outcome = await this.#writer.write<BatchPlan>({
+    const outcome = await this.#writer.write<StreamBatchPlan>({
       also: () => lookUpStatements(schema, offered, this.#contents.segments),
       run: async (session, _, found) => {
         const before = this.#contents;
@@ -84,12 +84,12 @@ export class StreamStore implements LedgerStore {
   }
 
   /**
-   * Changes the stream in another way than by a batch, in a transaction of its own. `work` receives the epoch of this process and gives the
-   * contents that hold afterwards, or undefined where nothing is to be committed.
+   * Changes the stream other than by a batch, in a separate transaction. `work` receives this
+   * process's epoch and returns the new contents, or undefined if there is nothing to commit.
    */
   change(
-    work: (session: Session, epoch: number) => Promise<Contents | undefined>,
-  ): Promise<Written<boolean>> {
+    work: (session: Session, epoch: number) => Promise<StreamContents | undefined>,
+  ): Promise<FencedOutcome<boolean>> {
     const { schema } = this.#options;
     return this.#writer.write<boolean>({
       run: async (session): Promise<Work<boolean>> => {
@@ -109,7 +109,10 @@ export class StreamStore implements LedgerStore {
     });
   }
 
-  /** Runs statements beside the events, in a transaction of their own. Throws a LedgerReadError where they may not be stored. */
+  /**
+   * Runs statements for other tables in a separate transaction. Throws a LedgerReadError if they
+   * may not be stored.
+   */
   async run(statements: readonly Statement[]): Promise<void> {
     const outcome = await this.change(async (session) => {
       await session.run(statements);
@@ -127,7 +130,7 @@ export class StreamStore implements LedgerStore {
     await this.#writer.close();
   }
 
-  #become(contents: Contents): void {
+  #become(contents: StreamContents): void {
     this.#contents = contents;
     this.heads.advance(contents.state.head);
   }
@@ -141,7 +144,7 @@ export class StreamStore implements LedgerStore {
   }
 }
 
-function changesNothing(plan: BatchPlan, { state }: Contents): boolean {
+function changesNothing(plan: StreamBatchPlan, { state }: StreamContents): boolean {
   return (
     plan.head === state.head &&
     plan.accepted.length === 0 &&

@@ -1,4 +1,7 @@
-/** Records that a hub may read: reports, tenants, their states, gaps, GPUs and plans; no journal, and nothing of destinations. */
+/**
+ * Prefixes of the records that a hub may read: reports, tenants, their states, gaps, GPUs and
+ * plans. Neither the journal nor data of destinations.
+ */
 const PUBLISHED = [
   'costs/',
   'delivery/',
@@ -11,7 +14,7 @@ const PUBLISHED = [
   'window-report/',
 ];
 
-/** The tables of records and cursors, which a stream and a hub have alike. */
+/** The tables of records and cursors, which a stream and a hub share in form. */
 export function entryTables(schema: string): string {
   return `create table ${schema}.record (
   key text collate "C" primary key,
@@ -28,8 +31,9 @@ create table ${schema}.cursor (
 }
 
 /**
- * The tables of a stream (docs/reference/ledger-format.md#postgresql). Times beside those of events are milliseconds since the epoch.
- * `event` has a partition for each week of appending, which the program makes.
+ * The tables of a stream (docs/reference/ledger-format.md#postgresql). Times outside of events are
+ * milliseconds since the epoch. `event` has a partition for each week of appending, which the
+ * program creates.
  */
 const TABLES = (schema: string): string => `
 create table ${schema}.stream (
@@ -88,7 +92,7 @@ select key, value from ${schema}.record
   where ${PUBLISHED.map((prefix) => `starts_with(key, '${prefix}')`).join(' or ')};
 `;
 
-/** What is known of the events of a stream without reading them, and what stands behind them. */
+/** Tables of segments, batches and evidence. */
 const batchTables = (schema: string): string => `
 -- Events that follow each other in one week.
 create table ${schema}.segment (
@@ -121,8 +125,9 @@ create table ${schema}.evidence (
 `;
 
 /**
- * Views for people who read usage with SQL (docs/how-to/sql.md). Their columns never change: other columns, or another meaning, are
- * views with another number. They run with the rights of their owner, so that a reader needs none on the tables.
+ * Views for people who read usage with SQL (docs/how-to/sql.md). Their columns never change: new
+ * columns or meanings get a view with the next number. They run with their owner's rights, so a
+ * reader needs none on the tables.
  */
 const VIEWS = (schema: string): string => `
 create view ${schema}.events_v1 as
@@ -162,7 +167,10 @@ select s.source as cluster, g.gap ->> 'source' as source, g.gap ->> 'scope' as s
   where s.copied_from is null;
 `;
 
-/** Steps that make the tables of a stream, in order. The version of a schema is how many of them it has seen. */
+/**
+ * Migration steps of a stream's schema, in order. The version of a schema is the number of steps it
+ * has run.
+ */
 export const STREAM_STEPS: readonly ((schema: string) => string)[] = [
   (schema) => TABLES(schema) + VIEWS(schema),
   (schema) => `-- Sums of events, and how far they go.
@@ -173,7 +181,7 @@ create table ${schema}.rollup (
 `,
 ];
 
-/** What a hub's role may read of a stream. */
+/** SQL that grants a hub's role read access to a stream. */
 export function grantsToHub(schema: string, hub: string): readonly string[] {
   const tables = [
     'stream',

@@ -47,7 +47,7 @@ afterAll(async () => {
 });
 
 test('the password goes to the server that is meant, bound to the connection', async () => {
-  // The types of pg leave this method out.
+  // The types of pg lack this method.
   const answered = vi.spyOn(Connection.prototype, 'sendSASLInitialResponseMessage' as 'end');
   const ledger = await openTestStream(database);
   expect(await ledger.writeRecords([{ key: 'a', value: 'b' }])).toEqual({ kind: 'written' });

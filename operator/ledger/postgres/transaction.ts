@@ -1,11 +1,11 @@
 import type { Session, Statement } from './session.ts';
 
-/** How long a session may keep a transaction open without a word before the server ends it and frees its locks. */
+/** Idle time in a transaction after which the server ends the session and releases its locks. */
 const IDLE_TIMEOUT_MS = 5_000;
 
 /**
- * The beginning of every transaction that writes. Everything is set for this transaction alone, so that
- * poolers which hand a connection from one transaction to the next do no harm.
+ * The beginning of every writing transaction. All settings apply to this transaction only, so
+ * poolers that share a connection between transactions do no harm.
  */
 export function beginText(
   lockTimeoutMs: number,
@@ -19,12 +19,13 @@ export function beginText(
   ].join('; ');
 }
 
-/** The outcome of a commit is not known: it was neither confirmed nor refused. */
+/** The result of a commit is unknown: it was neither confirmed nor refused. */
 export class UnknownOutcomeError extends Error {}
 
 /**
- * Commits. Throws an {@link UnknownOutcomeError} unless the server said COMMIT and nothing else: a failed
- * transaction answers ROLLBACK, and one whose wait for the standby was cut short answers COMMIT with a warning.
+ * Commits. Throws an {@link UnknownOutcomeError} unless the server answers COMMIT without a
+ * warning. A failed transaction answers ROLLBACK; one whose wait for the standby was cut short
+ * answers COMMIT with a warning.
  */
 export async function commit(session: Session): Promise<void> {
   session.takeNotices();
@@ -40,7 +41,7 @@ export async function commit(session: Session): Promise<void> {
   throw new UnknownOutcomeError(`commit: "${[command, ...notices].join('; ')}"`);
 }
 
-/** Ends a transaction that is to leave nothing behind; a session that cannot is destroyed. */
+/** Ends a transaction without effect; destroys the session if that fails. */
 export async function rollback(session: Session): Promise<void> {
   const text: Statement = { text: 'rollback' };
   await session.run([text]).catch(() => session.destroy());

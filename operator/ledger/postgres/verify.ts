@@ -9,7 +9,7 @@ import type { Segment, StreamView } from './state.ts';
 const MAX_ERRORS = 20;
 const PAGE_BATCHES = 5_000;
 
-/** Reads every event and compares the chain of each batch. */
+/** Verifies a stream: reads every event and compares the chain of each batch. */
 export async function verifyStream(
   view: StreamView,
   problems?: Pick<Problems, 'add'>,
@@ -19,7 +19,7 @@ export async function verifyStream(
   const errors: string[] = [];
   const report = ({ cause, message }: LedgerFailure): void => {
     errors.push(message);
-    // A segment that could not be read just now is not damaged.
+    // A segment that is temporarily unreadable is not damaged.
     if (cause === 'corrupt') problems?.add(message);
   };
   const walk = new ChainWalk(view);
@@ -28,7 +28,7 @@ export async function verifyStream(
     const { firstSequence, lastSequence } = segment;
     if (firstSequence !== expected) {
       report(damage(`events ${expected} to ${firstSequence - 1}`, 'missing').failure);
-      // What is missing may have been part of the chain.
+      // The missing events may have been part of the chain.
       walk.forget();
     }
     await walk.segment(segment, signal).catch((error: unknown) => {
@@ -41,7 +41,7 @@ export async function verifyStream(
   if (expected !== state.head + 1) {
     report(damage(`events ${expected} to ${state.head}`, 'missing').failure);
   } else if (walk.chain() !== undefined && walk.chain() !== state.chain) {
-    report(damage('stream', 'its chain is not that of its newest event').failure);
+    report(damage('stream', 'its chain differs from that of its newest event').failure);
   }
   return {
     ok: errors.length === 0,
@@ -54,7 +54,7 @@ export async function verifyStream(
   };
 }
 
-/** Follows the chain from batch to batch. */
+/** Recalculates the chain from batch to batch. */
 class ChainWalk {
   readonly #view: StreamView;
   #chain: string | undefined;
@@ -63,17 +63,20 @@ class ChainWalk {
     this.#view = view;
   }
 
-  /** The value behind the last batch; undefined while it is not known. */
+  /** The chain value after the last batch; undefined while unknown. */
   chain(): string | undefined {
     return this.#chain;
   }
 
-  /** The next batch may continue any chain. */
+  /** Lets the next batch continue any chain. */
   forget(): void {
     this.#chain = undefined;
   }
 
-  /** Throws a LedgerReadError at the first event that is damaged or missing, or where the chain differs. */
+  /**
+   * Verifies a segment. Throws a LedgerReadError at the first event that is damaged or missing, or
+   * at which the chain differs.
+   */
   async segment(segment: Segment, signal: AbortSignal | undefined): Promise<void> {
     const { firstSequence, lastSequence, week } = segment;
     const { linkedFrom } = this.#view.contents.state;
@@ -97,7 +100,10 @@ class ChainWalk {
     this.#chain = chain;
   }
 
-  /** The value that the first batch of a segment continues. Deletion leaves the batch before the oldest event. */
+  /**
+   * The chain value before a segment's first batch. Deletion keeps the batch before the oldest
+   * event.
+   */
   async #chainBefore({ firstSequence, week }: Segment): Promise<string> {
     if (firstSequence === 1) return FIRST_CHAIN;
     const [before] = await this.#batches(firstSequence - 1, firstSequence - 1);

@@ -3,17 +3,17 @@ import { chainBatch } from '../batch-chain.ts';
 import { cursorsAfter, cursorStatements, recordStatements } from './entries.ts';
 import { insertEvents } from './event-row.ts';
 import { timeOf } from './instants.ts';
-import type { BatchPlan } from './plan-batch.ts';
+import type { StreamBatchPlan } from './plan-batch.ts';
 import type { Session, Statement } from './session.ts';
-import type { Contents, Segment, StreamState } from './state.ts';
+import type { StreamContents, Segment, StreamState } from './state.ts';
 import { createPartition, dayOf, weekOf } from './weeks.ts';
 import type { TimeRange } from '../../model/window.ts';
 
-/** What the statements of a batch are made from. */
+/** Input for the statements of a batch. */
 export interface BatchContext {
   readonly schema: string;
-  readonly before: Contents;
-  readonly plan: BatchPlan;
+  readonly before: StreamContents;
+  readonly plan: StreamBatchPlan;
   readonly epoch: number;
   readonly lastBatch: number;
   /** The time of appending, milliseconds since the epoch. */
@@ -21,7 +21,7 @@ export interface BatchContext {
 }
 
 /** Writes a batch but for the commit. Gives the contents that hold afterwards. */
-export async function writeBatch(session: Session, context: BatchContext): Promise<Contents> {
+export async function writeBatch(session: Session, context: BatchContext): Promise<StreamContents> {
   const { schema, before, plan, epoch, lastBatch } = context;
   const { accepted, lastWindowEnd } = plan;
   const stored = accepted.length === 0 ? undefined : storeEvents(context);
@@ -57,7 +57,7 @@ function storeEvents({ schema, before, plan, now }: BatchContext): {
   const firstSequence = head + 1;
   const lastSequence = head + accepted.length;
   const newest = before.segments.at(-1);
-  // Weeks and sequence numbers ascend together, whatever the clock does.
+  // Weeks ascend with sequence numbers, even if the clock goes back.
   const week = newest !== undefined && newest.week > weekOf(now) ? newest.week : weekOf(now);
   const storedOn = dayOf(now) > week ? dayOf(now) : week;
   const current = newest?.week === week && newest.lastSequence === head ? newest : undefined;
@@ -109,7 +109,7 @@ function insertBatch(
   };
 }
 
-/** Numbers that are left out are a batch without events, which has the chain value that the next one continues. */
+/** Stores skipped numbers as a batch without events, whose chain value the next batch continues. */
 function skipStatements({ schema, before, plan, now }: BatchContext): readonly Statement[] {
   const { head } = before.state;
   if (plan.head === head) return [];
@@ -140,7 +140,7 @@ function upsertSegment(schema: string, segment: Segment): Statement {
   };
 }
 
-/** Stores the state of a stream; an error unless its epoch is the one in the state. */
+/** Stores the state of a stream; fails unless the stored epoch is that of the state. */
 function updateStream(schema: string, state: StreamState): Statement {
   const { epoch, head, lastBatch, chain, lastWindowEnd = null } = state;
   return {
@@ -151,7 +151,7 @@ function updateStream(schema: string, state: StreamState): Statement {
   };
 }
 
-function withSegment({ segments }: Contents, segment: Segment): readonly Segment[] {
+function withSegment({ segments }: StreamContents, segment: Segment): readonly Segment[] {
   const others = segments.filter(({ firstSequence }) => firstSequence !== segment.firstSequence);
   return [...others, segment];
 }

@@ -3,15 +3,15 @@ import { type AppendBatch, type AppendOutcome, type Ledger, LedgerReadError } fr
 import { createMemoryLedger } from './memory-ledger.ts';
 
 /**
- * What becomes of a write: stored and answered; refused; stored and said to be not; and without any answer ever, stored
- * or not.
+ * Result of a write: stored and confirmed; refused; stored but reported as failed; or without any
+ * answer, stored or not.
  */
 export type Presence = 'there' | 'away' | 'answers lost' | 'silent' | 'deaf';
 
-/** A database that may be away, as a ledger in memory. */
+/** A ledger in memory whose database may be unreachable. */
 export interface AwayLedger extends Ledger {
   presence: Presence;
-  /** Resolves with the next write that no answer comes to. */
+  /** Resolves with the next write that gets no answer. */
   hangs(): Promise<void>;
 }
 

@@ -6,8 +6,8 @@ import { recordPromises } from './conformance/records.ts';
 import type { Ledger } from '../ledger.ts';
 
 /**
- * What every implementation of {@link Ledger} must do, as a vitest suite. `open` gives a ledger that
- * is empty; the suite closes it.
+ * A vitest suite for every implementation of {@link Ledger}. `open` returns an empty ledger, which
+ * the suite closes.
  */
 export function ledgerConformance(name: string, open: () => Promise<Ledger>): void {
   describe(`${name} keeps the promises of a ledger`, () => {

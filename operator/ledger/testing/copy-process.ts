@@ -1,6 +1,7 @@
 /**
- * A process of its own that copies a ledger from a directory into a stream, for tests that kill it. Arguments: directory
- * and the port and name of the database, then CLUSTER_NAME and REGION. Prints one line for each batch and one at the end.
+ * A process that copies a ledger from a directory into a stream, for tests that kill it. Arguments:
+ * directory, port and name of the database, CLUSTER_NAME, REGION. Prints one line for each batch
+ * and one at the end.
  */
 import { writeSync } from 'node:fs';
 import { copyToDatabase } from '../tool/copy-to-database.ts';

@@ -5,7 +5,7 @@ import type { Ledger } from '../ledger.ts';
 import type { Failpoint } from '../leveldb/failpoints.ts';
 import { windowSize } from './writer-process.ts';
 
-/** The newest window that the process said to be stored. */
+/** The newest window that the process reported as stored. */
 export interface Acknowledged {
   readonly window: number;
   readonly head: number;
@@ -20,11 +20,11 @@ export interface CrashPlan {
   readonly delayMs?: number;
   /** Kills itself at this step. */
   readonly failpoint?: { readonly step: Failpoint; readonly hit: number };
-  /** Variables beside the test's own. */
+  /** Further environment variables. */
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** Runs the writer process until it dies, and gives what it acknowledged; undefined when nothing. */
+/** Runs the writer process until it dies and returns what it acknowledged; undefined if nothing. */
 export async function crashWriter(plan: CrashPlan): Promise<Acknowledged | undefined> {
   const { directory, segmentEvents, failpoint, afterWindows = Number.POSITIVE_INFINITY } = plan;
   const script = join(import.meta.dirname, 'writer-process.ts');
@@ -51,7 +51,9 @@ export async function crashWriter(plan: CrashPlan): Promise<Acknowledged | undef
   return acknowledged;
 }
 
-/** What a ledger that the writer process left behind must be, in words; empty when it is. */
+/**
+ * The defects of a ledger that the writer process left behind, as text; empty if there are none.
+ */
 export async function inspectAfterCrash(
   ledger: Ledger,
   acknowledged: Acknowledged | undefined,

@@ -3,11 +3,11 @@ import { deriveEventId } from '../../model/event-id.ts';
 import { type EventIdentity, SCHEMA_VERSION, type UsageEvent } from '../../model/event.ts';
 import { formatInstant } from '../../model/window.ts';
 
-/** The window of events that are made without one, milliseconds since the epoch. */
+/** The default window of events, milliseconds since the epoch. */
 export const TEST_WINDOW_START = Date.UTC(2026, 10, 21, 9, 0, 0);
 export const TEST_WINDOW_MS = 60_000;
 
-/** What a test wants to say about an event; everything else is filled in. */
+/** The fields of an event that a test sets; all others have defaults. */
 export interface TestEvent {
   readonly id?: string;
   readonly tenant?: string;

@@ -12,7 +12,7 @@ import type { StepClock } from './step-clock.ts';
 /** RETENTION of the ledgers that are compared with the model. */
 export const MODEL_RETENTION_MS = 3_600_000;
 
-/** What the ledger should hold, kept in the plainest way. */
+/** The expected content of the ledger, in the simplest form. */
 interface LedgerModel {
   readonly events: UsageEvent[];
   readonly records: Map<string, string>;
@@ -24,7 +24,7 @@ interface LedgerModel {
 export interface LedgerSubject {
   ledger: Ledger;
   readonly clock: StepClock;
-  /** Ends the process that writes it, as a kill would, and opens it again. */
+  /** Ends the writing process like a kill and opens the ledger again. */
   crash(): Promise<void>;
   /** Closes it and deletes what is left of it. */
   end(): Promise<void>;
@@ -127,7 +127,7 @@ const readAll = fc.constant(
   }),
 );
 
-/** Everything that may happen to a ledger; appends more often than the rest. */
+/** Everything that may happen to a ledger; mostly appends. */
 const ledgerCommands: fc.Arbitrary<Iterable<LedgerCommand>> = fc.commands(
   [append, append, append, commit, record, crash, retain, readAll],
   { maxCommands: 30 },
@@ -138,7 +138,7 @@ const RUNS = Number(process.env['LEDGER_MODEL_RUNS'] ?? 60);
 const SEED = process.env['LEDGER_SEED'];
 const RUN_MS = 3_000;
 
-/** Compares a ledger with the model, as a vitest test. `open` gives one that is empty. */
+/** A vitest test that compares a ledger with the model. `open` returns an empty ledger. */
 export function ledgerLikeModel(open: () => Promise<LedgerSubject>): void {
   const compare = async (commands: Iterable<LedgerCommand>): Promise<void> => {
     const real = await open();

@@ -14,7 +14,7 @@ export const silentLogger: Logger = {
 const TEST_RESERVE_BYTES = 64 * 1024;
 const WEEK_MS = 7 * 86_400_000;
 
-/** Options with what a test does not care about filled in. */
+/** Options with defaults for tests. */
 export function testOptions(
   directory: string,
   options: Partial<LevelLedgerOptions> = {},
@@ -30,7 +30,7 @@ export function testOptions(
   };
 }
 
-/** Opens a ledger; throws when it cannot be opened. */
+/** Opens a ledger; throws if it cannot be opened. */
 export async function openTestLedger(
   directory: string,
   options: Partial<LevelLedgerOptions> = {},

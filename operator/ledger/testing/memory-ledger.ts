@@ -14,12 +14,12 @@ import { sameCharge } from '../same-charge.ts';
 
 const WRITTEN: WriteOutcome = { kind: 'written' };
 
-/** A ledger that forgets everything at exit and deletes nothing before: for tests. */
+/** A ledger in memory that never deletes anything, for tests. */
 export function createMemoryLedger(): Ledger {
   return new MemoryLedger();
 }
 
-/** What is public is bound to it: tests replace a part of it by spreading it. */
+/** Public methods are bound: tests replace some of them by spreading the ledger. */
 class MemoryLedger implements Ledger {
   readonly #events: UsageEvent[] = [];
   readonly #byId = new Map<string, UsageEvent>();

@@ -1,6 +1,7 @@
 /**
- * A process of its own that opens a stream and copies it from the tables of an earlier release, for tests that kill it. Arguments: port
- * and name of the database, CLUSTER_NAME, REGION. Prints a line for each step of the copy, and `opened`.
+ * A process that opens a stream and copies it from the tables of an earlier release, for tests that
+ * kill it. Arguments: port and name of the database, CLUSTER_NAME, REGION. Prints a line for each
+ * step of the copy, and `opened`.
  */
 import { writeSync } from 'node:fs';
 import { openPostgresLedger } from '../postgres/open-postgres-ledger.ts';

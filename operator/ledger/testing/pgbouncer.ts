@@ -10,14 +10,14 @@ import { freePort, serverUser } from './postgres-server.ts';
 
 /** PgBouncer in front of a database, in transaction mode: each transaction may run on another connection of the server. */
 export interface PgBouncer {
-  /** The database as it is reached through the pooler. */
+  /** The database's address through the pooler. */
   readonly database: LedgerDatabase;
   stop(): Promise<void>;
 }
 
 const PROGRAM = '/usr/sbin/pgbouncer';
 const READY_MS = 15_000;
-/** Fewer connections to the server than clients have, so that they are handed around. */
+/** Fewer server connections than clients, so that they are shared. */
 const SERVER_CONNECTIONS = 3;
 
 export async function startPgBouncer(database: LedgerDatabase): Promise<PgBouncer> {

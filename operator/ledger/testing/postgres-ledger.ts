@@ -29,7 +29,7 @@ export function usePostgres(): UsedPostgres {
   };
 }
 
-/** Opens a ledger; throws when it cannot be opened. */
+/** Opens a ledger; throws if it cannot be opened. */
 export async function openTestStream(
   database: LedgerDatabase,
   options: Partial<PostgresLedgerOptions> = {},

@@ -5,7 +5,7 @@ import { silentLogger } from './level-ledger.ts';
 
 const WEEK_MS = 7 * 86_400_000;
 
-/** Options with what a test does not care about filled in. */
+/** Options with defaults for tests. */
 export function postgresOptions(
   database: LedgerDatabase,
   options: Partial<PostgresLedgerOptions> = {},

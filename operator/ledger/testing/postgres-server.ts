@@ -8,9 +8,9 @@ import { join } from 'node:path';
 import { Client } from 'pg';
 import type { LedgerDatabase } from '../../settings/settings.ts';
 
-/** A PostgreSQL server of its own, on a port of the loopback device. */
+/** A PostgreSQL server on a port of the loopback device. */
 export interface PostgresServer {
-  /** Of the postmaster. */
+  /** Process id of the postmaster. */
   readonly pid: number;
   readonly port: number;
   readonly directory: string;
@@ -20,7 +20,7 @@ export interface PostgresServer {
   query(text: string, database?: string): Promise<readonly Record<string, unknown>[]>;
   /** SIGSTOP, SIGCONT, SIGKILL, … to the postmaster. */
   kill(signal: NodeJS.Signals): void;
-  /** Whether the postmaster is no more. */
+  /** Whether the postmaster has ended. */
   hasEnded(): boolean;
   stop(): Promise<void>;
 }
@@ -28,17 +28,20 @@ export interface PostgresServer {
 export interface ServerOptions {
   /** Lines of postgresql.conf. */
   readonly settings?: readonly string[];
-  /** Written into the data directory, readable for the server alone: certificates, `pg_hba.conf`. */
+  /** Files for the data directory, readable only for the server: certificates, `pg_hba.conf`. */
   readonly files?: Readonly<Record<string, string>>;
-  /** The server that it is a standby of; it is then named `name`. */
+  /** The primary of this standby; the standby is then named `name`. */
   readonly standbyOf?: { readonly server: PostgresServer; readonly name: string };
-  /** Of a process group of its own, which Ctrl-C in a terminal does not reach; ended with this process all the same. */
+  /**
+   * Runs the server in a separate process group, which Ctrl-C does not reach; it still ends with
+   * this process.
+   */
   readonly ownGroup?: boolean;
-  /** Where its directory is made; the system's directory for such things without it. */
+  /** Parent of its directory; the system's temporary directory by default. */
   readonly parent?: string;
 }
 
-/** Who owns the databases. */
+/** The owner of the databases. */
 export const TEST_USER = 'meterfeed';
 const READY_MS = 30_000;
 
@@ -55,7 +58,7 @@ function programs(): string {
   );
 }
 
-/** No server runs as root: then it is the user `postgres`, or `nobody`. */
+/** PostgreSQL refuses to run as root; it then runs as `postgres` or `nobody`. */
 export function serverUser(): { readonly uid?: number; readonly gid?: number } {
   if (process.getuid?.() !== 0) return {};
   for (const name of ['postgres', 'nobody']) {
@@ -67,7 +70,7 @@ export function serverUser(): { readonly uid?: number; readonly gid?: number } {
   return {};
 }
 
-/** Starts a server without Unix socket whose word is not synced to disk: tests end no machine. */
+/** Starts a server without Unix socket and without syncing to disk: tests end no machine. */
 export async function startPostgres(options: ServerOptions = {}): Promise<PostgresServer> {
   const bin = programs();
   const identity = serverUser();

@@ -3,7 +3,7 @@ import { LedgerReadError } from '../ledger.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testWindow } from './events.ts';
 import { openTestLedger } from './level-ledger.ts';
 
-/** Everything a ledger holds. */
+/** The complete content of a ledger. */
 export interface LedgerContent {
   readonly events: readonly StoredEvent[];
   readonly records: readonly (readonly [string, string])[];
@@ -16,8 +16,8 @@ const EVENTS_PER_WINDOW = 10;
 const SEGMENT_EVENTS = 150;
 
 /**
- * Fills a directory with a ledger of three segments, with records and cursors, and gives what is in
- * it. It is closed and read in between, so that LevelDB has tables as well as logs.
+ * Fills a directory with a ledger of three segments, records and cursors, and returns its content.
+ * Closes and reads it in between, so that LevelDB has tables as well as logs.
  */
 export async function createSampleLedger(directory: string): Promise<LedgerContent> {
   const half = WINDOWS / 2;
@@ -63,7 +63,7 @@ async function appendWindows(ledger: Ledger, from: number, to: number): Promise<
   }
 }
 
-/** Reads everything; the words of the failure where something cannot be read. */
+/** Reads everything; returns the failure's message if something cannot be read. */
 export async function readContent(ledger: Ledger): Promise<LedgerContent | string> {
   const events: StoredEvent[] = [];
   const records: (readonly [string, string])[] = [];

@@ -1,4 +1,4 @@
-/** A process of its own that opens a ledger, appends one window and prints what came of it. */
+/** A process that opens a ledger, appends one window and prints the outcome. */
 import { writeSync } from 'node:fs';
 import { openLevelLedger } from '../leveldb/open-level-ledger.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testWindow } from './events.ts';

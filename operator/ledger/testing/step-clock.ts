@@ -1,6 +1,6 @@
 import type { Clock } from '../../telemetry/clock.ts';
 
-/** A clock that stands still until it is told. */
+/** A clock that stands still until a test moves it. */
 export interface StepClock extends Clock {
   /** Sets the wall clock, as an administrator would: forwards or back. */
   set(now: number): void;

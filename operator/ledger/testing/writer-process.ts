@@ -1,6 +1,6 @@
 /**
- * A process of its own that appends window after window until it is killed, for crash tests.
- * Arguments: directory, events per segment, then optionally a failpoint and at which of its hits the
+ * A process that appends window after window until it is killed, for crash tests. Arguments:
+ * directory, events per segment, then optionally a failpoint and the number of its hit at which the
  * process kills itself. Prints one line `{window, head}` for each acknowledged window.
  */
 import { writeSync } from 'node:fs';

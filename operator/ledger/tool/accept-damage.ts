@@ -2,21 +2,21 @@ import type { Logger } from '../../telemetry/logger.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { LedgerReadError } from '../ledger.ts';
 import { toLedgerFailure } from '../leveldb/failures.ts';
-import { openLevelParts } from '../leveldb/open-level-ledger.ts';
+import { openLevelComponents } from '../leveldb/open-level-ledger.ts';
 import { segmentName } from '../leveldb/segment-names.ts';
 import type { SealedSegment } from '../leveldb/state.ts';
 import type { Store } from '../leveldb/store.ts';
 import { verifySegment } from '../leveldb/verify.ts';
 
-/** What an operator has given up. */
+/** A segment that an operator has given up. */
 export interface GivenUp {
   readonly segment: string;
   readonly firstSequence: number;
   readonly lastSequence: number;
   readonly damage: string;
-  /** Pushed events of windows that ended until then are refused from now on. */
+  /** Pushed events of windows that ended at or before this time are refused from now on. */
   readonly horizon: string;
-  /** Destinations that will never be given some of these events, and the last that they were given. */
+  /** Destinations that will not receive some of these events, with their cursors. */
   readonly undelivered: Readonly<Record<string, number>>;
 }
 
@@ -28,22 +28,22 @@ const SILENT: Logger = {
 };
 
 /**
- * Gives up a damaged sealed segment of a stopped operator's ledger: readers pass over it, ids are no
- * longer looked for in it, and it is no problem any more. Its directory stays until RETENTION deletes
- * it. Throws when the segment is not there, or not damaged.
+ * Gives up a damaged sealed segment of a stopped operator's ledger: readers skip it, ids are not
+ * searched in it, and it stops being a problem. RETENTION deletes its directory later. Throws if
+ * there is no such segment or it is not damaged.
  */
 export async function acceptDamage(directory: string, name: string): Promise<GivenUp> {
-  const parts = await openLevelParts({
+  const components = await openLevelComponents({
     directory,
     retentionMs: Number.MAX_SAFE_INTEGER,
     clock: systemClock,
     logger: SILENT,
   });
   try {
-    return await giveUp(parts.store, name);
+    return await giveUp(components.store, name);
   } finally {
-    parts.metrics.close();
-    await parts.store.close();
+    components.metrics.close();
+    await components.store.close();
   }
 }
 

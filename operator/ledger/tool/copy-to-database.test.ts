@@ -30,7 +30,7 @@ const KILLS = 8;
 const WINDOWS = Number(process.env['LEDGER_COPIED_WINDOWS'] ?? 1_000);
 const TENANTS = 20;
 const GROUP_BATCHES = 20;
-// A process is started for each, which takes its time where the machine has other work.
+// Each test starts a process, which is slow on a busy machine.
 const KILL_MS = 30_000 * Math.max(1, WINDOWS / 10_000);
 
 let directory: string;
@@ -82,7 +82,7 @@ async function streamDump(): Promise<readonly string[]> {
   }
 }
 
-/** Runs a copy in a process of its own; killed after so many transactions, if it has not ended by then. */
+/** Runs a copy in another process; kills it after so many transactions unless it has ended. */
 async function copyInProcess(killAfter?: number): Promise<string | undefined> {
   const script = join(import.meta.dirname, '..', 'testing', 'copy-process.ts');
   const place = [directory, String(database.port), database.name, STREAM.source, STREAM.region];
@@ -130,7 +130,7 @@ describe('a ledger that is copied into a database', () => {
         const last = await copyInProcess(1 + ((kill * 7) % 5));
         expect(last).not.toBe('copied');
       }
-      // Once more when every event is there, and records, cursors or the comparison are not.
+      // Again when every event is copied, but not the records, the cursors or the comparison.
       const inStream = (await streamDump()).length / TENANTS;
       await copyInProcess((WINDOWS - inStream) / GROUP_BATCHES);
       expect(await copyInProcess()).toMatch(/^(?:copied|finished)$/);
@@ -171,7 +171,7 @@ describe('a ledger that is copied into a database', () => {
     const ledger = await openStream({ clock, retentionMs: DAY_MS });
     expect(ledger.lowWater()).toBe(10);
     expect(ledger.stats()).toMatchObject({ horizon, chain, problems: [] });
-    // The weeks are those of the first storing, and go in their turn.
+    // The weeks are those of the original appends, and are deleted in order.
     await ledger.commitCursor('lago', 15);
     await ledger.retain(clock.now());
     expect(ledger.lowWater()).toBe(15);
@@ -223,7 +223,7 @@ describe('a copy that is not finished', () => {
     expect(ledger.cursors()).toMatchObject([{ destination: 'lago', sequence: 20 }]);
   });
 
-  test('of another ledger is begun again only when told to', async () => {
+  test('of another ledger starts again only on request', async () => {
     await fill(3);
     await expect(copy({}, stop)).rejects.toThrow('stopped');
     directory = await files.directory();

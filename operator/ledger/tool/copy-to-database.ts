@@ -9,18 +9,18 @@ import { segmentName } from '../leveldb/segment-names.ts';
 import { type Contents, readContents, type SegmentSummary, walkEntries } from '../leveldb/state.ts';
 import type { CopiedBatch, CopyOptions, CopyOrigin } from '../postgres/begin-copy.ts';
 import { type CopyProgress, type CopyReport, copyToStream } from '../postgres/stream-copy.ts';
-import { type InspectedSegment, type Inspection, openInspection } from './inspection.ts';
+import { type InspectedSegment, type LedgerInspection, openInspection } from './inspection.ts';
 
 /**
- * Copies the ledger of a stopped operator into a stream of a database, as {@link copyToStream} does. Throws a
- * LedgerReadError at what fails.
+ * Copies the ledger of a stopped operator into a stream of a database; see {@link copyToStream}.
+ * Throws a LedgerReadError at a failure.
  */
 export async function copyToDatabase(
   directory: string,
   options: CopyOptions,
   onProgress?: (progress: CopyProgress) => void,
 ): Promise<CopyReport> {
-  // Operators cannot open it meanwhile.
+  // The inspection's lock keeps operators out.
   const inspection = await openInspection(directory);
   try {
     return await copyToStream(options, await openOrigin(inspection, directory), onProgress);
@@ -29,7 +29,7 @@ export async function copyToDatabase(
   }
 }
 
-async function openOrigin(inspection: Inspection, directory: string): Promise<CopyOrigin> {
+async function openOrigin(inspection: LedgerInspection, directory: string): Promise<CopyOrigin> {
   const newest = inspection.paths.at(-1);
   if (newest === undefined || newest === directory) {
     const text = `migrate: not the directory of a ledger: "${directory}"`;
@@ -66,13 +66,13 @@ async function refuseOldHead(directory: string, { state }: Contents): Promise<vo
   const head = await readHead(directory);
   if (head.sequence <= segment.lastSequence && head.batch <= batch) return;
   const text = `the newest events are missing: ${head.sequence} expected, found: "${segment.lastSequence}"`;
-  throw damage('HEAD', `${text}; start the operator on it once, which leaves their numbers out`);
+  throw damage('HEAD', `${text}; start the operator on it once to skip their numbers`);
 }
 
 interface Directory {
-  readonly inspection: Inspection;
+  readonly inspection: LedgerInspection;
   readonly directory: string;
-  /** The active one last. */
+  /** The active segment is last. */
   readonly segments: readonly SegmentSummary[];
 }
 
@@ -101,7 +101,7 @@ async function* batchesOf(
   }
 }
 
-/** Records, and the evidence that each segment has. */
+/** The records, then the evidence of each segment. */
 async function* recordsOf(
   { inspection, directory, segments }: Directory,
   { database, name }: InspectedSegment,

@@ -7,8 +7,8 @@ import { walkRange } from '../postgres/reading.ts';
 import type { StreamView } from '../postgres/state.ts';
 import { inspectSegments } from './inspection.ts';
 
-/** Which events a command is about; all of them where a field is absent. */
-export interface EventFilter {
+/** Selects the events of a command; an absent field selects all. */
+export interface EventSelection {
   readonly from?: number;
   readonly to?: number;
   readonly tenant?: string;
@@ -22,13 +22,13 @@ interface SelectedEvent {
   readonly event: UsageEvent;
 }
 
-/** Where a ledger is: a directory, or a stream of a database. */
-export type Place = string | StreamView;
+/** Location of a ledger: a directory, or a stream of a database. */
+export type LedgerPlace = string | StreamView;
 
-/** The stored events that a filter lets through, in order. */
+/** The stored events that match a filter, in order. */
 export async function* selectEvents(
-  place: Place,
-  filter: EventFilter,
+  place: LedgerPlace,
+  filter: EventSelection,
 ): AsyncGenerator<SelectedEvent, void, void> {
   const events = typeof place === 'string' ? walkFiles(place, filter) : walkStream(place, filter);
   for await (const selected of events) {
@@ -41,7 +41,7 @@ export async function* selectEvents(
 
 async function* walkFiles(
   directory: string,
-  filter: EventFilter,
+  filter: EventSelection,
 ): AsyncGenerator<SelectedEvent, void, void> {
   for await (const { database, name, state } of inspectSegments(directory)) {
     const first = Math.max(state.segment.firstSequence, filter.from ?? 0);
@@ -57,7 +57,7 @@ async function* walkFiles(
 
 async function* walkStream(
   view: StreamView,
-  filter: EventFilter,
+  filter: EventSelection,
 ): AsyncGenerator<SelectedEvent, void, void> {
   for (const segment of view.contents.segments) {
     const last = Math.min(segment.lastSequence, filter.to ?? Number.MAX_SAFE_INTEGER);
@@ -68,8 +68,8 @@ async function* walkStream(
 
 /** One line of JSON per event: `{"sequence":1,"event":{…}}`, the event exactly as it is stored. */
 export async function* dumpEvents(
-  place: Place,
-  filter: EventFilter,
+  place: LedgerPlace,
+  filter: EventSelection,
 ): AsyncGenerator<string, void, void> {
   for await (const { sequence, text } of selectEvents(place, filter)) {
     yield `{"sequence":${sequence},"event":${text}}`;
@@ -78,8 +78,8 @@ export async function* dumpEvents(
 
 /** Exact sums by tenant and metric, one line of JSON each, in order of tenant and metric. */
 export async function* sumEvents(
-  place: Place,
-  filter: EventFilter,
+  place: LedgerPlace,
+  filter: EventSelection,
 ): AsyncGenerator<string, void, void> {
   const sums = new Map<string, { nanos: bigint; events: number }>();
   for await (const { event } of selectEvents(place, filter)) {
@@ -103,14 +103,17 @@ interface Exported {
 }
 
 /**
- * Compares the ledger with what a destination says it has: a file with one JSON object per line. One
- * line of JSON per difference, then one with the counts. `missing`: in the ledger only; `unknown`: in
- * the file only; `repeated`: in the file more than once; `differs`: with another quantity.
+ * Compares the ledger with a destination's export, a file with one JSON object per line. Returns
+ * one line of JSON per difference, then one with the counts:
+ * - `missing`: in the ledger only;
+ * - `unknown`: in the file only;
+ * - `repeated`: in the file more than once;
+ * - `differs`: with another quantity.
  */
 export async function* diffEvents(
-  place: Place,
+  place: LedgerPlace,
   file: string,
-  filter: EventFilter,
+  filter: EventSelection,
 ): AsyncGenerator<string, void, void> {
   const exported = await readExport(file);
   const counts = { equal: 0, missing: 0, unknown: 0, repeated: 0, differs: 0 };

@@ -19,12 +19,12 @@ import { decodeState, type LedgerState, walkEntries } from '../leveldb/state.ts'
 export interface InspectedSegment {
   readonly name: string;
   readonly database: Database;
-  /** As of the last batch that was written into this segment. */
+  /** The state after the last batch of this segment. */
   readonly state: LedgerState;
 }
 
-/** A ledger directory, or one of its segments, opened for looking at. */
-export interface Inspection {
+/** A ledger directory, or one of its segments, opened for reading. */
+export interface LedgerInspection {
   /** Directories of the segments, oldest first. */
   readonly paths: readonly string[];
   /** Opens a segment; close it with `done`. Throws a LedgerReadError when its files are damaged. */
@@ -34,10 +34,10 @@ export interface Inspection {
 }
 
 /**
- * Opens a directory. Throws a LevelDB error with code LEVEL_LOCKED when a process has the ledger
- * open: the active segment stays locked meanwhile, so that none can open it either.
+ * Opens a directory. Keeps the active segment locked, so that no operator can open the ledger
+ * meanwhile. Throws a LevelDB error with code LEVEL_LOCKED if a process has it open.
  */
-export async function openInspection(directory: string): Promise<Inspection> {
+export async function openInspection(directory: string): Promise<LedgerInspection> {
   const single = (await readdir(directory)).includes('CURRENT');
   const root = single ? dirname(directory) : directory;
   const { segments } = await listSegmentDirectories(root);
@@ -62,7 +62,7 @@ export async function openInspection(directory: string): Promise<Inspection> {
   };
 }
 
-/** The segments one after the other; each is closed before the next. */
+/** The segments in order; each is closed before the next. */
 export async function* inspectSegments(
   directory: string,
 ): AsyncGenerator<InspectedSegment, void, void> {
@@ -81,7 +81,7 @@ export async function* inspectSegments(
   }
 }
 
-/** The active segment's database; undefined when it is too damaged to be opened, and so by nobody. */
+/** The active segment's database; undefined if it is too damaged for any process to open. */
 async function lockActive(path: string): Promise<Database | undefined> {
   try {
     return await openChecked(path);
@@ -92,7 +92,7 @@ async function lockActive(path: string): Promise<Database | undefined> {
   }
 }
 
-/** Opening rewrites some of LevelDB's own files, so whatever would be lost by it is looked for first. */
+/** Opens a segment after checks for loss, because opening rewrites some of LevelDB's files. */
 async function openChecked(path: string): Promise<Database> {
   await refuseHardLinks(path);
   const noted = await readHead(dirname(path)).catch(() => undefined);
@@ -111,7 +111,7 @@ async function inspect(path: string, database: Database): Promise<InspectedSegme
   return { name, database, state };
 }
 
-/** A file with a second name may belong to the original that a copy was meant to spare. */
+/** Refuses hard links: such a file may belong to the original of a copy. */
 async function refuseHardLinks(directory: string): Promise<void> {
   for (const name of await readdir(directory)) {
     const path = join(directory, name);
@@ -124,7 +124,7 @@ async function refuseHardLinks(directory: string): Promise<void> {
   }
 }
 
-/** The directory is no copy of its own. */
+/** The directory shares files with another one. */
 export class HardLinkError extends Error {}
 
 /** One line of JSON per segment, oldest first; the last one is active. */

@@ -38,7 +38,7 @@ describe('npm run ledger -- migrate', () => {
   const names = ['--stream', 'berlin', '--region', 'eu'];
   const storage = { LEDGER_DURABILITY: 'storage' };
 
-  test('copies a directory into the stream that it is told, and says what is there', async () => {
+  test('copies a directory into the named stream, and prints what is there', async () => {
     const ran = await tool(storage, directory, ...names);
     expect(ran).toMatchObject({ code: 0, errors: '' });
     expect(JSON.parse(ran.output)).toMatchObject({ kind: 'copied', lastSequence: 4 });
@@ -49,7 +49,7 @@ describe('npm run ledger -- migrate', () => {
     expect(JSON.parse(again.output)).toMatchObject({ kind: 'finished' });
   });
 
-  test('stores nothing as durable that no standby has, unless told to', async () => {
+  test('stores nothing as durable that no standby has, except on request', async () => {
     const ran = await tool({}, directory, ...names);
     expect(ran.code).toBe(2);
     expect(ran.errors).toContain('no synchronous standby is configured');

@@ -5,10 +5,12 @@ import { openInspection } from './inspection.ts';
 import { type Anchor, verifyDirectory } from './verify.ts';
 
 /**
- * Writes HEAD anew for the ledger of a stopped operator whose HEAD is missing or damaged; gives what it says.
- * Only HEAD shows that the newest segment or batches are lost, so an `anchor` from elsewhere is what proves that
- * they are there. Throws, and writes nothing, where HEAD can be read, where anything else is damaged, or where the
- * chain does not pass through the anchor. `now` is the wall clock, milliseconds.
+ * Rebuilds a missing or damaged HEAD of a stopped operator's ledger and returns its content. Only
+ * HEAD shows that the newest segment or batches are lost, so an `anchor` from elsewhere is the only
+ * proof that they are there. `now` is the wall clock, milliseconds. Throws without writing if:
+ * - HEAD can be read;
+ * - anything else is damaged;
+ * - the chain does not pass through the anchor.
  */
 export async function rebuildHead(directory: string, now: number, anchor?: Anchor): Promise<Head> {
   if ((await readIdentity(directory)) === undefined) throw new Error(`no ledger: "${directory}"`);
@@ -24,7 +26,7 @@ export async function rebuildHead(directory: string, now: number, anchor?: Ancho
     const { name, state } = await inspection.open(path);
     const { batch, segment } = state;
     const { lastSequence: sequence, chain } = segment;
-    // An epoch grows by one with a start, so none has ever come so far.
+    // Epochs grow by one per start, so no earlier epoch is as large.
     const epoch = Math.floor(now / 1_000);
     const head: Head = { epoch, batch, sequence, chain, segment: name };
     await createHeadFile(directory, head);

@@ -18,7 +18,7 @@ const TOOL = join(import.meta.dirname, '..', '..', '..', 'scripts', 'ledger.ts')
 const BERLIN = 'meterfeed_berlin';
 const PARIS = 'meterfeed_paris';
 const HUB = 'meterfeed_hub';
-/** What a hub may read of a stream. */
+/** The tables of a stream that a hub may read. */
 const SHOWN_TO_HUB = [
   'batch',
   'event',
@@ -31,7 +31,7 @@ const SHOWN_TO_HUB = [
 
 let database: LedgerDatabase;
 const clients = new Map<string, Client>();
-/** What the hub has read of each stream: a record and a page. */
+/** The hub's reads of each stream: a record and a page. */
 const hubRead: unknown[] = [];
 
 function tool(...args: string[]) {
@@ -56,7 +56,7 @@ async function relationsOf(schema: string): Promise<readonly string[]> {
   return (await used.server().query(text, database.name)).map(({ name }) => String(name));
 }
 
-/** Everything that a schema has, as its owner sees it. */
+/** The complete content of a schema, as its owner sees it. */
 async function contentOf(schema: string): Promise<readonly unknown[]> {
   const content: unknown[] = [];
   for (const name of await relationsOf(schema)) {
@@ -87,7 +87,9 @@ const VERBS: Readonly<Record<string, (relation: string, schema: string) => strin
   'become the role': (_, schema) => `set role ${schema}`,
 };
 
-/** What of a schema a role could do: `verb relation`. Every attempt is rolled back. */
+/**
+ * The actions on a schema that a role may perform: `verb relation`. Every attempt is rolled back.
+ */
 async function allowed(role: string, schema: string): Promise<readonly string[]> {
   const client = await clientOf(role);
   const done: string[] = [];

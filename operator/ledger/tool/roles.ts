@@ -1,8 +1,9 @@
 import { HUB_SCHEMA, schemaOf } from '../postgres/schema-name.ts';
 
 /**
- * SQL that an administrator of the database runs once: a role for each stream, and one for the hub. Each role owns a schema of its own
- * name and has no right in another one; the operator of a stream itself grants the hub what it publishes. No password is in it.
+ * SQL that a database administrator runs once: it creates a role for each stream, and one for the
+ * hub. Each role owns the schema of its name and has no rights in others; the operator of a stream
+ * grants the hub access to what it publishes. It contains no password.
  */
 export function rolesSql({
   streams,

@@ -8,7 +8,7 @@ import { TEST_WINDOW_START, testWindow } from '../testing/events.ts';
 import { useLedgers } from '../testing/use-ledgers.ts';
 import { verifyDirectory } from './verify.ts';
 
-/** Somebody with the volume, the sources and no haste: every checksum is right afterwards. */
+/** An attacker with the volume, the sources and time: afterwards every checksum is right. */
 
 const used = useLedgers();
 const SEGMENT = 'segment-0000000000000001';
@@ -26,7 +26,7 @@ interface Volume {
   readonly write: (sequence: number, text: string) => Promise<void>;
 }
 
-/** What `verify` says of a copy that was tampered with. */
+/** The result of `verify` for a tampered copy. */
 async function afterwards(tamper: (volume: Volume) => Promise<void>): Promise<readonly string[]> {
   const copy = await used.directory();
   await cp(directory, copy, { recursive: true });
@@ -49,7 +49,7 @@ test('nothing is found where nothing was changed', async () => {
   expect(errors).toEqual([]);
 });
 
-test('a quantity that was written anew is found by the chain', async () => {
+test('a rewritten quantity is found by the chain', async () => {
   const errors = await afterwards(async ({ read, write }) => {
     const text = await read(2);
     expect(text).toContain('0.016666667');

@@ -95,7 +95,7 @@ describe('the ledger tool', () => {
     expect(JSON.parse(single.output)).toMatchObject({ ok: true, firstSequence: 5, records: 4 });
   });
 
-  test('tells a cut tail, a lost segment and a lost id for deduplication', async () => {
+  test('reports a cut tail, a lost segment and a lost id for deduplication', async () => {
     await ledger.close();
     const damaged = async (damage: (copy: string) => Promise<void>): Promise<string> => {
       const copy = await used.directory();
@@ -177,7 +177,7 @@ describe('the ledger tool', () => {
     expect(found.at(-1)).toEqual({ equal: 1, missing: 1, unknown: 1, repeated: 1, differs: 1 });
   });
 
-  test('gives up a damaged segment when told to: what is left can be read, verified and written to', async () => {
+  test('gives up a damaged segment on request: the remaining events can be read, verified and written to', async () => {
     await ledger.append({ events: [testEvent({ id: 'own', windowStart: TEST_WINDOW_START })] });
     await ledger.close();
     const name = 'segment-0000000000000005';

@@ -12,17 +12,17 @@ import {
   type SegmentSummary,
 } from '../leveldb/state.ts';
 import { verifySegment } from '../leveldb/verify.ts';
-import { type InspectedSegment, type Inspection, openInspection } from './inspection.ts';
+import { type InspectedSegment, type LedgerInspection, openInspection } from './inspection.ts';
 
-/** A chain value that was kept elsewhere. */
+/** A chain value that is stored outside the ledger. */
 export interface Anchor {
   readonly sequence: number;
   readonly chain: string;
 }
 
 /**
- * Reads everything in a directory that no process has open, and compares it with HEAD, unless it is to be
- * left out, and an anchor; all but the segments that were given up.
+ * Verifies a directory that no process has open, except given-up segments. Compares it with HEAD,
+ * if `comparing` says so, and with an anchor.
  */
 export async function verifyDirectory(
   directory: string,
@@ -45,7 +45,7 @@ export async function verifyDirectory(
   let newest: LedgerState | undefined;
   const givenUp = await givenUpSegments(inspection, directory);
   for (const path of paths) {
-    // One that is lost whole has no path.
+    // A completely lost segment has no path.
     const passed = givenUp.findLast((line) => nameOf(line) <= basename(path));
     if (passed !== undefined && passed.firstSequence > (before?.firstSequence ?? 0))
       before = passed;
@@ -89,7 +89,7 @@ export async function verifyDirectory(
 
 /** The segments that an operator has given up, as the active segment lists them. */
 async function givenUpSegments(
-  inspection: Inspection,
+  inspection: LedgerInspection,
   directory: string,
 ): Promise<readonly SealedSegment[]> {
   const path = inspection.paths.at(-1);
@@ -99,7 +99,7 @@ async function givenUpSegments(
     const { sealed } = await readContents(database, name);
     return sealed.filter(({ givenUp }) => givenUp === true);
   } catch {
-    // Its damage is told when its turn comes.
+    // The loop over the segments reports its damage.
     return [];
   }
 }

@@ -12,8 +12,8 @@ function anchorOf(ledger: Ledger): LedgerAnchor {
 }
 
 /**
- * A ledger that is behind what was noted outside of it tells so, and gives no number twice
- * (docs/reference/ledger-format.md#a-head-that-went-back). `place` gives an empty ledger.
+ * A ledger that is behind its anchor reports it and uses no number twice
+ * (docs/reference/ledger-format.md#a-head-that-went-back). `place` returns an empty ledger.
  */
 export function anchorPromises(place: () => Promise<Reopen>): void {
   describe('a ledger that is compared with what was noted elsewhere', () => {
@@ -28,7 +28,7 @@ export function anchorPromises(place: () => Promise<Reopen>): void {
         expect.stringMatching(/the newest events are missing: events 6 to 12 \(7\)/),
       ]);
       expect(ledger.head()).toBe(12);
-      // A destination that has caught up passes the numbers, and is woken by the next event alone.
+      // A destination that has caught up passes the skipped numbers; only the next event wakes it.
       expect(await ledger.read(5, 10)).toEqual({ kind: 'page', events: [], lastSequence: 12 });
       expect(await ledger.commitCursor('lago', 12, { from: 5 })).toEqual({ kind: 'written' });
       await accept(ledger, { events: windowAt(1) });
@@ -95,7 +95,7 @@ export function anchorPromises(place: () => Promise<Reopen>): void {
       const noted = anchorOf(ledger);
       for (const wrong of [
         { ...noted, chain: 'd'.repeat(64) },
-        // In the midst of a batch, where no head has ever been.
+        // Within a batch, where no head can be.
         { ...noted, sequence: 7 },
       ]) {
         expect(await ledger.compareWith(wrong)).toEqual({ kind: 'written' });

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { signedFromNanos } from '../../../model/decimal.ts';
 import { SCHEMA_VERSION, type UsageEvent } from '../../../model/event.ts';
 
-/** Also what no validated event carries: a ledger keeps what it is given. */
+/** Includes values that no validated event has: a ledger stores any event. */
 const text = fc.oneof(
   fc.string({ minLength: 1, maxLength: 12 }),
   fc.string({ unit: 'binary', minLength: 1, maxLength: 6 }),
@@ -47,7 +47,7 @@ const REQUIRED = [
   'recorded_at',
 ] as const;
 
-/** Any event that the types allow, but for its id. */
+/** Any event that the types allow, without its id. */
 export const anyEvent: fc.Arbitrary<Omit<UsageEvent, 'id'>> = fc
   .record(
     {

@@ -1,9 +1,9 @@
 import type { AppendBatch, EventOutcome, Ledger, StoredEvent } from '../../ledger.ts';
 
-/** Gives an empty ledger, which is closed after the test. */
+/** Returns an empty ledger, which is closed after the test. */
 export type OpenEmpty = () => Promise<Ledger>;
 
-/** Appends a batch that must be taken; what became of each event. */
+/** Appends a batch that must succeed; returns the outcome of each event. */
 export async function accept(ledger: Ledger, batch: AppendBatch): Promise<readonly EventOutcome[]> {
   const outcome = await ledger.append(batch);
   if (outcome.kind === 'failed') throw new Error(outcome.message);

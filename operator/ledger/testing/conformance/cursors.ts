@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { TEST_WINDOW_START, testEvent, testWindow } from '../events.ts';
 import { accept, type OpenEmpty } from './calls.ts';
 
-/** Readers are woken by events and by nothing else. */
+/** Only events wake readers. */
 export function waitingPromises(openEmpty: OpenEmpty): void {
   describe('waiting', () => {
     test('a reader that has caught up wakes when an event arrives', async () => {
@@ -14,7 +14,7 @@ export function waitingPromises(openEmpty: OpenEmpty): void {
       expect(ledger.head()).toBe(1);
     });
 
-    test('a reader that is told to stop rejects with the reason', async () => {
+    test('a reader that is stopped rejects with the reason', async () => {
       const ledger = await openEmpty();
       const stop = new AbortController();
       const waiting = ledger.changed(0, stop.signal);

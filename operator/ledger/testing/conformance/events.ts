@@ -5,7 +5,10 @@ import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent, testWindow } from '../eve
 import { anyEvent } from './any-event.ts';
 import { accept, page, type OpenEmpty } from './calls.ts';
 
-/** Events come back as they were appended, whole and in order (docs/reference/ledger-format.md#promises, P4). */
+/**
+ * Events are read as they were appended, complete and in order
+ * (docs/reference/ledger-format.md#promises, P4).
+ */
 export function readingPromises(openEmpty: OpenEmpty): void {
   describe('events', () => {
     test('an empty ledger has no head, no page and no cursor', async () => {
@@ -107,7 +110,7 @@ export function readingPromises(openEmpty: OpenEmpty): void {
   });
 }
 
-/** The end of the last window is kept, and a healthy ledger is found healthy. */
+/** The end of the last window is stored, and a healthy ledger verifies as healthy. */
 export function upkeepPromises(openEmpty: OpenEmpty): void {
   describe('upkeep', () => {
     test('the end of the last closed window is remembered, and a late batch does not move it back', async () => {

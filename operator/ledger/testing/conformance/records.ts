@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent, testWindow } from '../events.ts';
 import { accept, list, type OpenEmpty } from './calls.ts';
 
-/** Records change with what they belong to. */
+/** Records change in one unit with events and cursors. */
 export function recordPromises(openEmpty: OpenEmpty): void {
   describe('records', () => {
     test('records change with the events of their batch and are listed by prefix in key order', async () => {
@@ -73,7 +73,7 @@ export function recordPromises(openEmpty: OpenEmpty): void {
       expect((await list(ledger, 'u/')).map(([key]) => key)).toEqual(['u/ÿ', 'u/\u{10FFFF}']);
     });
 
-    test('a record is replaced, deleted and empty as told', async () => {
+    test('a record is replaced, deleted and empty as written', async () => {
       const ledger = await openEmpty();
       await ledger.writeRecords([
         { key: 'a', value: 'old' },

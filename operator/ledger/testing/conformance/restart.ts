@@ -4,10 +4,13 @@ import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent, testWindow } from '../eve
 import { readContent } from '../sample-ledger.ts';
 import { accept } from './calls.ts';
 
-/** Opens one and the same ledger whenever it is called. The ledger before is closed by then. */
+/** Opens the same ledger at each call. The previous one is closed by then. */
 export type Reopen = () => Promise<Ledger>;
 
-/** What a process stored is there for the next one (docs/reference/ledger-format.md#promises, P1). `place` gives an empty ledger. */
+/**
+ * The next process finds everything that was stored (docs/reference/ledger-format.md#promises, P1).
+ * `place` returns an empty ledger.
+ */
 export function restartPromises(place: () => Promise<Reopen>): void {
   describe('a restart', () => {
     test('finds events, records, cursors, the last window and the chain as they were', async () => {

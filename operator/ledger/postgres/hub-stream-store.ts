@@ -1,25 +1,28 @@
 import { isHubRecord } from '../fleet.ts';
 import { HeadWaiters } from '../head-waiters.ts';
 import type { Cursor, WriteOutcome } from '../ledger.ts';
-import type { RequestOutcome } from '../writer.ts';
+import type { WriteRequestOutcome } from '../writer.ts';
 import { cursorsAfter, cursorStatements, recordStatements } from './entries.ts';
 import type { FencedWriter } from './fenced-writer.ts';
 import type { LedgerStore, RecordPlace } from './ledger-store.ts';
-import { type BatchPlan, planBatch, type PostgresRequest } from './plan-batch.ts';
+import { type StreamBatchPlan, planBatch, type PostgresRequest } from './plan-batch.ts';
 import type { Query } from './readers.ts';
 import { HUB_SCHEMA } from './schema-name.ts';
 import type { Session, Statement } from './session.ts';
-import { type Contents, cursorOf, readContents, type StreamView } from './state.ts';
+import { type StreamContents, cursorOf, readContents, type StreamView } from './state.ts';
 
-/** A stream as the hub has it: events and published records are the stream's, cursors and own records the hub's. */
-export class HubStream implements LedgerStore {
+/**
+ * A stream as the hub sees it: events and published records are the stream's, cursors and the hub's
+ * records are in the hub's schema.
+ */
+export class HubStreamStore implements LedgerStore {
   readonly schema: string;
   readonly heads: HeadWaiters;
   readonly #writer: FencedWriter;
   readonly #query: Query;
-  #contents: Contents;
+  #contents: StreamContents;
 
-  constructor(schema: string, writer: FencedWriter, query: Query, contents: Contents) {
+  constructor(schema: string, writer: FencedWriter, query: Query, contents: StreamContents) {
     this.schema = schema;
     this.heads = new HeadWaiters(contents.state.head);
     this.#writer = writer;
@@ -27,7 +30,7 @@ export class HubStream implements LedgerStore {
     this.#contents = contents;
   }
 
-  contents(): Contents {
+  contents(): StreamContents {
     return this.#contents;
   }
 
@@ -36,12 +39,13 @@ export class HubStream implements LedgerStore {
   }
 
   recordsAt(key: string): RecordPlace {
-    if (isHubRecord(key)) return { table: `${HUB_SCHEMA}.record`, before: ownName(this.schema) };
+    if (isHubRecord(key))
+      return { table: `${HUB_SCHEMA}.record`, before: streamPrefix(this.schema) };
     return { table: `${this.schema}.published_record`, before: '' };
   }
 
-  async write(requests: readonly PostgresRequest[]): Promise<readonly RequestOutcome[]> {
-    const outcome = await this.#writer.write<BatchPlan>({
+  async write(requests: readonly PostgresRequest[]): Promise<readonly WriteRequestOutcome[]> {
+    const outcome = await this.#writer.write<StreamBatchPlan>({
       run: async (session) => {
         const before = this.#contents;
         const plan = planBatch(requests, before, new Map());
@@ -59,7 +63,7 @@ export class HubStream implements LedgerStore {
     return outcome.result.outcomes;
   }
 
-  /** As `OpenStreamOutcome.adopt`. */
+  /** See `OpenStreamOutcome.adopt`. */
   async adopt(destination: string): Promise<WriteOutcome> {
     if (this.#contents.cursors.has(destination)) return { kind: 'written' };
     const outcome = await this.#writer.write<undefined>({
@@ -83,8 +87,8 @@ export class HubStream implements LedgerStore {
     return outcome.kind === 'failed' ? outcome : { kind: 'written' };
   }
 
-  /** Takes what the operator of the stream has written, once that is certain to last. */
-  refresh({ state, segments }: Contents): void {
+  /** Applies what the stream's operator has written, after a commit confirmed it. */
+  refresh({ state, segments }: StreamContents): void {
     this.#contents = { state, segments, cursors: this.#contents.cursors };
     this.heads.advance(state.head);
   }
@@ -95,12 +99,12 @@ export class HubStream implements LedgerStore {
 
   async #writeEntries(
     session: Session,
-    before: Contents,
-    { records, cursors }: BatchPlan,
+    before: StreamContents,
+    { records, cursors }: StreamBatchPlan,
   ): Promise<ReadonlyMap<string, Cursor>> {
-    const own = ownName(this.schema);
-    const named = new Map([...cursors].map(([name, cursor]) => [own + name, cursor]));
-    const keyed = new Map([...records].map(([key, value]) => [own + key, value]));
+    const prefix = streamPrefix(this.schema);
+    const named = new Map([...cursors].map(([name, cursor]) => [prefix + name, cursor]));
+    const keyed = new Map([...records].map(([key, value]) => [prefix + key, value]));
     const { lastBatch } = this.#writer.next();
     const answers = await session.run([
       { text: `update ${HUB_SCHEMA}.writer set last_batch = $1`, values: [lastBatch] },
@@ -110,13 +114,16 @@ export class HubStream implements LedgerStore {
     const moved = answers.slice(answers.length - cursors.size).flatMap(({ rows }) => rows);
     const rows = moved.map((row) => ({
       ...row,
-      destination: row['destination']?.slice(own.length) ?? '',
+      destination: row['destination']?.slice(prefix.length) ?? '',
     }));
     return cursorsAfter(before.cursors, cursors, rows);
   }
 }
 
-/** Copies the cursor of the operator of a stream, and what it remembers of the destination. The first answer has the cursor. */
+/**
+ * Copies an operator's cursor and delivery records of a destination. The first answer has the
+ * cursor.
+ */
 function adoptStatements(schema: string, destination: string): readonly Statement[] {
   return [
     {
@@ -124,37 +131,38 @@ function adoptStatements(schema: string, destination: string): readonly Statemen
         select $1 || destination, seq, window_end, retired_at from ${schema}.published_cursor
           where destination = $2
         returning $2 as destination, seq, window_end, retired_at`,
-      values: [ownName(schema), destination],
+      values: [streamPrefix(schema), destination],
     },
     {
       text: `insert into ${HUB_SCHEMA}.record (key, value)
         select $1 || key, value from ${schema}.published_record where starts_with(key, $2)
         on conflict (key) do update set value = excluded.value`,
-      values: [ownName(schema), `delivery/${destination}/`],
+      values: [streamPrefix(schema), `delivery/${destination}/`],
     },
   ];
 }
 
-/** What the hub writes before the keys and names of a stream. */
-function ownName(schema: string): string {
+/** Prefix of the hub's record keys and cursor names of a stream. */
+function streamPrefix(schema: string): string {
   return `${schema}/`;
 }
 
-/** The cursors that the hub has in a stream. */
+/** Selects the hub's cursors of a stream. */
 function cursorsStatement(schema: string): Statement {
-  const own = ownName(schema);
+  const prefix = streamPrefix(schema);
   return {
-    text: `select substr(destination, ${own.length + 1}) as destination, seq, window_end, retired_at
+    text: `select substr(destination, ${prefix.length + 1}) as destination, seq, window_end, retired_at
       from ${HUB_SCHEMA}.cursor where starts_with(destination, $1)`,
-    values: [own],
+    values: [prefix],
   };
 }
 
 /**
- * Reads a stream in a transaction of the hub. The first time it takes over what the hub of an earlier release has written
- * among the stream's cursors and records: each side retires what it does not feed.
+ * Reads a stream in a transaction of the hub. The first time it also copies the cursors and records
+ * that a hub of an earlier release wrote into the stream; each side later retires what it does not
+ * deliver.
  */
-export async function openHubStream(session: Session, schema: string): Promise<Contents> {
+export async function openHubStream(session: Session, schema: string): Promise<StreamContents> {
   const [added] = await session.run([
     {
       text: `insert into ${HUB_SCHEMA}.stream (schema) values ($1) on conflict do nothing`,
@@ -179,7 +187,7 @@ async function adoptEntries(
   ]);
   if (old?.rows[0]?.['readable'] !== 't') return new Map();
   const of = 'join meterfeed.stream s on s.stream = o.stream where s.source = $2';
-  const values = [ownName(schema), source];
+  const values = [streamPrefix(schema), source];
   const [, cursors] = await session.run([
     {
       text: `insert into ${HUB_SCHEMA}.record (key, value)
