@@ -1,22 +1,22 @@
 /** A folder of the operator and its place in the order of imports. */
 export interface Layer {
   /**
-   * The folder under `operator/`: a package, or a folder of one that has rules of its own. `main.ts` is the one file
-   * that stands for itself.
+   * The folder under `operator/`: a package, or a folder of one with stricter rules. `main.ts` is
+   * the only file.
    */
   readonly folder: string;
-  /** What it does, one clause, for docs/explanation/architecture.md. */
+  /** Its purpose in one clause, for docs/explanation/architecture.md. */
   readonly does: string;
-  /** Folders further down that it must not know all the same. */
+  /** Lower folders that it must not import. */
   readonly not?: readonly string[];
-  /** Has no input, output, clock or environment of its own: what it needs comes in as arguments. */
+  /** Has no input, output, clock or environment; everything it needs is an argument. */
   readonly pure?: true;
 }
 
 /**
- * Every package of the operator, from the bottom to the top. A package may import, types included, what
- * stands in a row above its own in this list, and nothing of its own row but itself.
- * `operator/layers.test.ts` holds the imports against it; `npm run generate:docs` writes it into
+ * Every package of the operator, from the bottom to the top. A package may import, types included,
+ * from any row above its own in this list. Of its own row it may import only itself.
+ * `operator/layers.test.ts` checks the imports; `npm run generate:docs` writes the list into
  * docs/explanation/architecture.md.
  */
 export const LAYERS: readonly (readonly Layer[])[] = [

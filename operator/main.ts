@@ -18,14 +18,14 @@ import {
 import { loadConfiguredMetrics } from './app/prometheus.ts';
 import { runProcess } from './app/run-process.ts';
 
-/** For the last lines of the log. */
+/** Time for the last log lines to be written. */
 const LINGER_MS = 1_000;
 
 process.exitCode = await main(stopSignal());
-// What did not end in time must not go on beside the next process.
+// Work that did not end in time must not continue beside the next process.
 setTimeout(() => process.exit(), LINGER_MS).unref();
 
-/** Configuration → build → run until the signal; gives the exit code. */
+/** Reads the configuration, builds, and runs until the signal. Returns the exit code. */
 async function main(stopping: AbortSignal): Promise<number> {
   const loaded = loadEnvironment(process.env, DESTINATIONS);
   const problems = loaded.kind === 'invalid' ? loaded.problems : [];
@@ -75,7 +75,10 @@ function refuse(problems: readonly string[]): number {
   return 2;
 }
 
-/** What nobody expected may have left anything half done: end, and let the restart begin from the ledger. */
+/**
+ * Ends the process on an unexpected error. Any state may be half done, so the restart begins from
+ * the ledger.
+ */
 function stopOnBug(logger: Logger): void {
   const stop = (error: unknown): void => {
     logger.error('[controller] unexpected failure', { error });

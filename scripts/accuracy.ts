@@ -11,11 +11,13 @@ import { startEphemeralControlPlane } from '../e2e/control-plane/ephemeral.ts';
 import { createKubectl } from '../e2e/control-plane/kubectl.ts';
 
 /**
- * `npm run accuracy -- --seed S --minutes M`: a simulated cluster on a real API server, with everything
- * killed and restarted in between, and its bills beside the truth: one JSON line a metric. Ends
- * with 1 when anything that could be seen whole is billed wrongly by more than a millionth. With `--stop-minutes M` the operator is
- * killed once instead, in the middle of the run, and started again after so long; 1 then also says that the gap `unseen` of a kind is
- * missing, or that watches could go on.
+ * `npm run accuracy -- --seed S --minutes M`: runs a simulated cluster on a real API server, kills
+ * and restarts everything in between, and compares the bills with the truth. Prints one JSON line
+ * for each metric. Ends with 1 if anything that was visible throughout is billed wrongly by more
+ * than a millionth.
+ * With `--stop-minutes M` it kills the operator once in the middle of the run, and starts it again
+ * after M minutes. It then also ends with 1 if a kind has no `unseen` gap, or if a watch could
+ * resume.
  */
 const { values } = parseArgs({
   options: {

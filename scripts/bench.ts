@@ -3,10 +3,9 @@ import { globSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 
 /**
- * `make bench`: runs every `*.bench.ts` under `e2e/bench`, one after the other, each in a process of
- * its own. A bench prints one JSON line per figure. Names given as arguments narrow the choice;
- * what begins with a dash, and what follows it, goes to the bench:
- * `npm run bench -- scale --pods 10000`.
+ * `make bench`: runs every `*.bench.ts` under `e2e/bench` one after the other, each in its own
+ * process. A bench prints one JSON line for each figure. Arguments select benches by name. The
+ * first one with a dash, and all after it, go to the bench: `npm run bench -- scale --pods 10000`.
  */
 const root = resolve(import.meta.dirname, '..');
 const given = process.argv.slice(2);
@@ -31,7 +30,7 @@ for (const bench of benches) {
   }
 }
 
-/** The bench of this name; without one, those that have it in their names. */
+/** Returns the bench with this name, or else the benches whose names contain it. */
 function benchesOf(name: string): readonly string[] {
   const exact = all.filter((file) => basename(file, '.bench.ts') === name);
   return exact.length > 0 ? exact : all.filter((file) => file.includes(name));

@@ -7,7 +7,7 @@ import { archiveOf } from './archive.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 
-/** What the program, its archive and its manifest are called. */
+/** Name of the program, its archive and its manifest. */
 export const PLUGIN_FILES = {
   program: 'kubectl-meterfeed',
   archive: 'kubectl-meterfeed.tar.gz',
@@ -20,8 +20,8 @@ const BANNER = [
 ].join('\n');
 
 /**
- * Puts the kubectl plugin into a directory: the program as one file, an archive of it with the licence, and the manifest
- * that krew installs the archive by. The same sources give the same bytes.
+ * Writes the kubectl plugin to a directory: the program as one file, its archive with the licence,
+ * and the manifest for krew. The same sources give the same bytes.
  */
 export async function bundlePlugin(directory: string): Promise<void> {
   await rm(directory, { recursive: true, force: true });

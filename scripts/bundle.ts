@@ -7,15 +7,18 @@ import { documentFiles, vendorFiles } from '../operator/http/dashboard/dashboard
 const ROOT = join(import.meta.dirname, '..');
 const CLIENT = join(ROOT, 'operator/http/dashboard/client');
 
-/** LevelDB's binding, which `level` is on Node: native code, so it stays a package of its own beside the bundle. */
+/**
+ * LevelDB's binding for Node, used by `level`. It is native code, so it stays a separate package
+ * beside the bundle.
+ */
 const NATIVE_PACKAGE = 'classic-level';
 const PLATFORMS = ['linux-x64', 'linux-arm64'];
 
-/** Packages written for CommonJS ask for built-in modules by `require`. */
+/** CommonJS packages load built-in modules by `require`. */
 const REQUIRE_BANNER =
   "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url);";
 
-/** The operator, the thread that reads tenant APIs (operator/tenant-api/reading/foreign-reader.ts), and the ledger tool. */
+/** Entry points: operator, reader thread of tenant APIs, and ledger tool. */
 const ENTRY_POINTS = {
   main: join(ROOT, 'operator/main.ts'),
   'tenant-reader': join(ROOT, 'operator/tenant-api/reading/worker.ts'),
@@ -23,8 +26,8 @@ const ENTRY_POINTS = {
 };
 
 /**
- * Puts all that the image contains into a directory: the operator and its thread as one file each, the
- * dashboard's files beside them, and LevelDB's binding with its dependencies.
+ * Writes the content of the image to a directory: the operator and its thread as one file each, the
+ * dashboard's files, and LevelDB's binding with its dependencies.
  */
 export async function bundle(directory: string): Promise<void> {
   await rm(directory, { recursive: true, force: true });
@@ -38,14 +41,15 @@ export async function bundle(directory: string): Promise<void> {
     format: 'esm',
     minifySyntax: true,
     minifyWhitespace: true,
-    // Short names inside, a third of all bytes; those of functions and classes stay, for stacks and for whoever reads them.
+    // Short local names save a third of all bytes. Functions and classes keep their names, for
+    // stacks and readers.
     minifyIdentifiers: true,
     keepNames: true,
-    // The process holds its own text: with one character beyond Latin-1 all of it would take two bytes for each.
+    // The process keeps its own text in memory. One character beyond Latin-1 would double its size.
     charset: 'ascii',
     legalComments: 'external',
     external: [NATIVE_PACKAGE],
-    // The other one reads a file beside itself, which is not there in a bundle.
+    // The other build reads a file beside itself, which a bundle does not have.
     alias: { '@platformatic/wasm-utils': '@platformatic/wasm-utils/bundled' },
     banner: { js: REQUIRE_BANNER },
     logLevel: 'warning',
@@ -56,7 +60,9 @@ export async function bundle(directory: string): Promise<void> {
   await copyPackage(NATIVE_PACKAGE, level, join(directory, 'node_modules'), new Set());
 }
 
-/** The scripts of the pages, each with all that it imports; a browser fetches one file instead of sixty. */
+/**
+ * Bundles each script of the pages with its imports: a browser fetches one file instead of sixty.
+ */
 const PAGES = { main: join(CLIENT, 'main.js'), 'portal/main': join(CLIENT, 'portal/main.js') };
 
 async function copyDashboard(target: string): Promise<void> {
@@ -78,7 +84,10 @@ async function copyDashboard(target: string): Promise<void> {
   });
 }
 
-/** The libraries by the names that the pages have for them, and Preact by the name that its hooks have for it. */
+/**
+ * Returns the libraries under the names that the pages use, and Preact under the name that its
+ * hooks use.
+ */
 const VENDOR: Plugin = {
   name: 'vendor',
   setup: (bundler) => {
@@ -93,7 +102,9 @@ const VENDOR: Plugin = {
   },
 };
 
-/** A package and what it depends on, without sources, tests and other platforms' binaries. */
+/**
+ * Copies a package and its dependencies, without sources, tests and binaries for other platforms.
+ */
 async function copyPackage(
   name: string,
   from: string,
@@ -119,7 +130,7 @@ async function copyPackage(
   }
 }
 
-/** The package.json of a package as code in a directory would find it. */
+/** Finds the package.json of a package as code in a directory would. */
 function manifestOf(name: string, directory: string): string {
   return createRequire(join(directory, 'x.js')).resolve(`${name}/package.json`);
 }

@@ -7,10 +7,10 @@ import { prometheusPid } from '../e2e/local/local-telemetry.ts';
 import { RUN_DIRECTORY, runFiles } from '../e2e/local/run-directory.ts';
 import { endRemembered } from '../e2e/processes/pid-file.ts';
 
-/** `make clean`: ends whatever still runs in `.run` and forgets cluster and ledger. */
+/** `make clean`: ends every running process of `.run` and deletes cluster and ledger. */
 const directories = [RUN_DIRECTORY, join(RUN_DIRECTORY, 'against-cluster')];
 for (const files of directories.map((directory) => runFiles(directory))) {
-  // An orderly stop of `make run` takes its children along.
+  // An orderly stop of `make run` also ends its children.
   await endRemembered(files.runPid, 30_000);
   await endRemembered(files.operatorPid, 20_000);
   await endRemembered(prometheusPid(files));

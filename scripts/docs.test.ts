@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
-/** Pages that are in the repository, or about to be. */
+/** Pages in the repository, tracked or new. */
 const pages = execFileSync(
   'git',
   ['ls-files', '--cached', '--others', '--exclude-standard', '*.md'],
@@ -19,14 +19,14 @@ function read(page: string): string {
   return readFileSync(join(ROOT, page), 'utf8');
 }
 
-/** Without what is shown as code. */
+/** The text without code. */
 function prose(page: string): string {
   return read(page)
     .replaceAll(/^```[\s\S]*?^```$/gm, '')
     .replaceAll(/`[^`\n]*`/g, '');
 }
 
-/** The anchors that a hosted repository gives the headings of a page. */
+/** Anchors of a page's headings on a code host. */
 function anchors(page: string): ReadonlySet<string> {
   const headings = read(page)
     .replaceAll(/^```[\s\S]*?^```$/gm, '')
@@ -46,7 +46,7 @@ function anchors(page: string): ReadonlySet<string> {
   return new Set([...slugs, ...explicit]);
 }
 
-/** Links of a page to files of this repository: target and anchor. */
+/** Links from a page to files of this repository: target and anchor. */
 function links(page: string): readonly (readonly [target: string, anchor: string])[] {
   return [...prose(page).matchAll(/\]\(([^)\s]+)\)/g)]
     .map(([, link = '']) => link)
@@ -94,7 +94,7 @@ test('a path in the pages is none of the repository', () => {
   expect(named.filter(([, path]) => !existsSync(join(ROOT, path)))).toStrictEqual([]);
 });
 
-/** Whatever of the repository is written by hand and is no page. */
+/** All handwritten files of the repository except pages. */
 const sources = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
   cwd: ROOT,
   encoding: 'utf8',
@@ -102,10 +102,10 @@ const sources = execFileSync('git', ['ls-files', '--cached', '--others', '--excl
   .split('\n')
   .filter((file) => /\.(ts|js|css|html|ya?ml|sh)$|(^|\/)(Makefile|Dockerfile|run)$/.test(file))
   .filter((file) => existsSync(join(ROOT, file)) && !file.includes('/vendor/'))
-  // This file shows what a citation looks like.
+  // This file contains an example of a citation.
   .filter((file) => file !== 'scripts/docs.test.ts');
 
-/** `docs/page.md#anchor` as comments and messages cite it. */
+/** `docs/page.md#anchor`, as comments and messages cite it. */
 function citations(file: string): readonly (readonly [page: string, anchor: string])[] {
   return [...read(file).matchAll(/\b(docs\/[\w/-]+\.md|SECURITY\.md)(?:#([\w-]+))?/g)].map(
     ([, page = '', anchor = '']) => [page, anchor],
@@ -124,7 +124,7 @@ test('a comment cites a page or a heading that is not there', () => {
   expect(broken).toStrictEqual([]);
 });
 
-/** Documents that the authors had and readers do not: a number of theirs tells a reader nothing. */
+/** Internal documents of the authors. Their numbers mean nothing to a reader. */
 const ELSEWHERE =
   /\b(?:design|spec|specification|facts|security)[ ,:]+[A-Z]?\.?\d|\bfacts\/[a-z]|\bfacts: [a-z]/;
 

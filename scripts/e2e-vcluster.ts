@@ -3,9 +3,10 @@ import type { Figure } from '../e2e/vcluster/compare.ts';
 import { measure } from '../e2e/vcluster/measure.ts';
 
 /**
- * `npm run e2e:vcluster -- --seed S`: two real vClusters on a real control plane, a seeded scenario through their own
- * APIs, and their bills beside the truth: one JSON line for each tenant and metric, and one for all. Ends with 1 when a
- * bill is wrong by more than a ten-thousandth, beyond what arrivals explain, or a pod stands in none. Needs root, Linux, Go.
+ * `npm run e2e:vcluster -- --seed S`: runs two real vClusters on a real control plane through a
+ * seeded scenario, and compares their bills with the truth. Prints one JSON line for each tenant
+ * and metric, and one for all. Ends with 1 if a bill is wrong by more than a ten-thousandth beyond
+ * what arrivals explain, or if a pod is on no bill. Needs root, Linux and Go.
  */
 const { values } = parseArgs({ options: { seed: { type: 'string', default: '1' } } });
 const TARGET = 1e-4;
@@ -19,7 +20,7 @@ const log = (line: string): void => {
   const seconds = Math.round((performance.now() - began) / 1000);
   console.error(`[${String(seconds).padStart(4)} s] ${line}`);
 };
-// An ordinary exit takes along whatever was started.
+// An ordinary exit ends all child processes.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 try {
   const { figures, ...rest } = await measure({ seed, log });

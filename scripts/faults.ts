@@ -14,17 +14,21 @@ import { isSound, runAll, type SuiteRun } from '../e2e/faults/run-suite.ts';
 import { planOf, SCENARIOS } from '../e2e/faults/scenarios.ts';
 
 /**
- * `npm run faults -- --ledger postgres --rig`: two processes of the shipped program, one accident a run (e2e/rig/run-rig.ts).
- *
- * `npm run faults -- --seed S --runs N`: seeded accidents of the ledger and of delivery, one line each,
- * and in the end what was lost, duplicated or silently wrong, and how many units are on no invoice, or on two,
- * without a word. Ends with 1 when anything was. `--scenario TEXT` takes only those whose name contains it;
- * `--without-sync`, `--without-in-flight` and `--without-line` take something away, to see that it is missed.
- * `--budgets`: every tenant has a prepaid balance, which must be what was credited less ledger × price, to the last digit;
- * with `--ledger postgres`, too.
- * `--kafka`: every run feeds a topic of three brokers of Apache Kafka besides another destination, one run at a time.
- * `--ledger postgres`: accidents of three PostgreSQL servers, one after the other; there `--without-standby`
- * confirms commits that no standby has.
+ * `npm run faults -- --seed S --runs N`: runs seeded accidents of the ledger and of delivery.
+ * Prints one line for each, and in the end the events that were lost, duplicated or silently wrong.
+ * It also counts units on no invoice, or on two, without a report. Ends with 1 if any count is not
+ * zero.
+ * - `--scenario TEXT` runs only accidents whose name contains the text.
+ * - `--without-sync`, `--without-in-flight` and `--without-line` remove a protection, to see that
+ *   the suite notices.
+ * - `--budgets` gives every tenant a prepaid balance, which must equal the credit less ledger ×
+ *   price, to the last digit. It also works with `--ledger postgres`.
+ * - `--kafka` feeds a topic of three brokers of Apache Kafka besides another destination, one run
+ *   at a time.
+ * - `--ledger postgres` runs accidents of three PostgreSQL servers, one after the other. With it,
+ *   `--without-standby` confirms commits that no standby has.
+ * - `--ledger postgres --rig` runs two processes of the shipped program, one accident a run
+ *   (e2e/rig/run-rig.ts).
  */
 const { values } = parseArgs({
   options: {
@@ -65,7 +69,7 @@ async function runOnFiles(): Promise<void> {
   const brokers = values.kafka ? await startKafkaBrokers() : undefined;
   const plans = seeds.map(planOf);
   const options = {
-    // Brokers are struck for whoever writes to them.
+    // Faults of brokers need a destination that writes to them.
     jobs: values.kafka ? 1 : jobs,
     brokers,
     withoutSync: values['without-sync'],
@@ -119,7 +123,7 @@ async function runOnPostgres(): Promise<void> {
   process.exitCode = totals.unsound === 0 ? 0 : 1;
 }
 
-/** What both suites say of a run. */
+/** Result of a run in both suites. */
 interface Described extends RunReport {
   readonly seed: number;
   readonly scenario: string;

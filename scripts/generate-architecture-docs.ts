@@ -4,7 +4,7 @@ import { wayList } from './pod-way.ts';
 
 export const ARCHITECTURE_PAGE = new URL('../docs/explanation/architecture.md', import.meta.url);
 
-/** What is generated, between which lines of the page. */
+/** The generated blocks, with the lines of the page around each. */
 const PARTS: readonly (readonly [begin: string, end: string, text: () => string])[] = [
   [
     '<!-- packages: generated from operator/layers.ts by `npm run generate:docs`; edit it there -->',
@@ -18,7 +18,7 @@ const PARTS: readonly (readonly [begin: string, end: string, text: () => string]
   ],
 ];
 
-/** The table of the packages, the lowest layer first; each may import those of the layers before its own. */
+/** Table of the packages, the lowest layer first. Each may import those of earlier layers. */
 export function packagesTable(): string {
   const rows = LAYERS.flatMap((layer, index) =>
     layer.map((each) => `| ${index + 1} | ${code(each)} | ${each.does} | ${exceptions(each)} |`),
@@ -38,7 +38,7 @@ function exceptions({ not = [], pure }: Layer): string {
   return [...folders, ...reads].join(', ');
 }
 
-/** The page with its generated parts as they have to be. Throws when a marker is gone. */
+/** Returns the page with its generated blocks. Throws if a marker is missing. */
 export function withGenerated(page: string): string {
   return PARTS.reduce(
     (text, [begin, end, generated]) =>
@@ -47,7 +47,10 @@ export function withGenerated(page: string): string {
   );
 }
 
-/** A page with other text between two markers. Throws when one of them is gone; `name` is the page's path. */
+/**
+ * Replaces the text between two markers of a page. Throws if one is missing; `name` is the page's
+ * path.
+ */
 export function replaceBetween(
   page: string,
   { begin, end }: { readonly begin: string; readonly end: string },

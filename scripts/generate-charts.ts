@@ -11,15 +11,16 @@ import { templateOf } from './charts/slots.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 
-/** Where the charts are. */
+/** Folders of the charts. */
 export const CHARTS = join(ROOT, 'charts');
 
 const HEAD =
   'Generated from config/ and crds/ by "npm run generate:charts". Change it there, never here.';
 
 /**
- * Components that do not add objects but change those of the base, and by which value the chart does the same.
- * `keep-ledger` is for `kubectl delete -k`: Helm deletes neither the namespace nor the ledger's claim.
+ * Components that change objects of the base, each with the chart value of the same effect.
+ * `keep-ledger` is for `kubectl delete -k`: Helm deletes neither the namespace nor the ledger's
+ * claim.
  */
 export const CHANGING_COMPONENTS: Readonly<Record<string, readonly string[]>> = {
   'keep-ledger': [],
@@ -30,7 +31,10 @@ export const CHANGING_COMPONENTS: Readonly<Record<string, readonly string[]>> = 
   'tenant-secret-roles': ['components.tenantSecretRoles=true'],
 };
 
-/** Those of the chart of the custom resources; Helm would delete them with their objects without the annotation. */
+/**
+ * For the chart of the custom resources. Without the annotation Helm would delete them with their
+ * objects.
+ */
 const KEEP = {
   name: 'keep',
   value:
@@ -38,8 +42,8 @@ const KEEP = {
 };
 
 /**
- * The generated files of both charts, by their path under charts/. `kubectl` is the program's path. Rejects where
- * the base or a component is something that the charts cannot follow.
+ * Returns the generated files of both charts, by their path under charts/. `kubectl` is the
+ * program's path. Rejects if the charts cannot reproduce the base or a component.
  */
 export async function generateCharts(kubectl: string): Promise<ReadonlyMap<string, string>> {
   const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as {
@@ -69,7 +73,7 @@ export async function generateCharts(kubectl: string): Promise<ReadonlyMap<strin
   ]);
 }
 
-/** `network-policy` as values.yaml writes it. */
+/** A component's name in values.yaml: `networkPolicy` for `network-policy`. */
 export function componentFlag(folder: string): string {
   return folder.replaceAll(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
@@ -101,7 +105,7 @@ async function addedComponents(
   );
 }
 
-/** What several replicas have in place of the StatefulSet. */
+/** Objects that replace the StatefulSet with several replicas. */
 async function replicatedObjects(
   kubectl: string,
   all: readonly KubernetesObject[],
@@ -111,7 +115,7 @@ async function replicatedObjects(
   return objects.filter((object) => !known.has(identity(object)));
 }
 
-/** The first sentence of the comment that a component opens with. */
+/** First sentence of a component's opening comment. */
 async function meaningOf(folder: string): Promise<string> {
   const file = join(ROOT, 'config/components', folder, 'kustomization.yaml');
   const lines = (await readFile(file, 'utf8')).split('\n');
@@ -123,7 +127,7 @@ async function meaningOf(folder: string): Promise<string> {
   return /^.*?\.(?= |$)/.exec(text)?.[0] ?? text;
 }
 
-/** What the page of a chart shows of a definition, once for each version. */
+/** Description of a definition for the page of a chart, once for each version. */
 function listed({ metadata, spec }: KubernetesObject): readonly Readonly<Record<string, string>>[] {
   const { names, versions } = spec as {
     readonly names: { readonly kind: string };

@@ -35,7 +35,7 @@ The operator reads the environment once at start. It reports all problems togeth
 A name that begins with \`spec.\` is a field of the MeteringPolicy and has no variable.
 `;
 
-/** The text of docs/reference/configuration.md. */
+/** Returns the text of docs/reference/configuration.md. */
 export function configurationPage(): string {
   const rows = settings(DESTINATIONS).map(([name, setting]) => row(name, setting));
   return [

@@ -13,7 +13,7 @@ and an SBOM of them all beside it ([security](../explanation/security.md#d-25)).
 
 `;
 
-/** The page as it has to be. Throws for a package that states no licence. */
+/** Returns the current page. Throws for a package that states no licence. */
 export function licencesPage(): string {
   const rows = lockedPackages()
     .filter(({ dev }) => dev !== true)
@@ -26,7 +26,7 @@ export function licencesPage(): string {
   return `${HEAD}${sums(rows)}\n\n${table.join('\n')}\n`;
 }
 
-/** How many packages come under each licence, the most frequent first. */
+/** Number of packages for each licence, the most frequent first. */
 function sums(rows: readonly { readonly license: string }[]): string {
   const byLicence = Map.groupBy(rows, ({ license }) => license);
   return [...byLicence]

@@ -25,7 +25,7 @@ const OBJECTS: Readonly<Record<MeteredObject, string>> = {
   workloads: 'StatefulSet or Deployment',
 };
 
-/** The table of the measured metrics: unit, charged objects and scopes of each. */
+/** Table of the measured metrics: unit, charged objects and scopes of each. */
 export function metersTable(): string {
   const units = new Map(COLLECTOR_METRICS.map(({ code, unit }) => [code, unit]));
   const rows = Object.entries(METERS).map(
@@ -41,7 +41,7 @@ function cellsOf({ meters }: MeasuredMetric): string {
   return [charged, scopes].map((texts) => [...new Set(texts)].join(', ')).join(' | ');
 }
 
-/** The page with the table as it has to be. Throws when the markers are gone. */
+/** Returns the page with the current table. Throws if the markers are missing. */
 export function withMeters(page: string): string {
   return replaceBetween(page, MARKERS, metersTable(), 'docs/explanation/metering.md');
 }

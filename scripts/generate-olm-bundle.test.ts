@@ -16,7 +16,7 @@ const cluster = useTestCluster();
 
 const SERVICE_VERSION = 'manifests/meterfeed.clusterserviceversion.yaml';
 const IMAGE = `registry.example.com/meterfeed@sha256:${'5'.repeat(64)}`;
-/** Beside the one of the suites that install. */
+/** Separate from the namespace of the suites that install. */
 const NAMESPACE = 'olm-bundle';
 
 interface Rule {
@@ -72,12 +72,13 @@ beforeAll(async () => {
 }, 15 * 60_000);
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
-/** What the validator of the Operator Framework says of a bundle: nothing where it has nothing to say. */
+/** Messages of the Operator Framework's validator about a bundle; empty if it has none. */
 async function complaints(bundle: string): Promise<string> {
   const checks = ['--operatorhub_validate', '--object_validate'];
   const { stdout, stderr } = await run(verify, ['manifests', ...checks, bundle]);
   const lines = (stdout + stderr).split('\n');
-  // It says that the checks of OperatorHub.io have got another name in its library, which the program does not call yet.
+  // It reports that the checks of OperatorHub.io have a new name in its library, which the program
+  // does not call yet.
   return lines.filter((line) => !/"operatorhub\\?" validator is deprecated/.test(line)).join('\n');
 }
 
@@ -171,7 +172,7 @@ describe('what is installed by it differs from what kubectl installs', () => {
     const secrets = (some: readonly Rule[]) =>
       some.filter(({ resources }) => resources.includes('secrets')).flatMap(({ verbs }) => verbs);
     expect(secrets(own)).toEqual(['get']);
-    // Those of one name, by which nothing but a list or a watch that names it goes.
+    // The rights with resource names: only a list or a watch of that name passes.
     expect(secrets(all)).toEqual(['list', 'watch']);
     const elsewhere = roles.filter(
       ({ kind, metadata }) => kind === 'Role' && metadata.namespace !== 'meterfeed-system',
@@ -217,13 +218,13 @@ test('an API server refuses or warns of what is in it, in the namespace that it 
   expect(await warnings([await written('open', [open])])).toMatch(/would violate PodSecurity/);
 });
 
-/** What a dry run on the API server says on standard error; rejects where it refuses. */
+/** Standard error of a dry run on the API server. Rejects if the server refuses. */
 async function warnings(files: readonly string[]): Promise<string> {
   const named = files.flatMap((file) => ['--filename', file]);
   const apply = ['apply', '--dry-run=server', '--validate=strict', '--namespace', NAMESPACE];
   const kubectl = ['--kubeconfig', cluster.kubeconfigPath, ...apply, ...named];
   const { stderr } = await run(cluster.kubectlPath, kubectl);
-  // Other suites install resources on the same API server by Helm, which kubectl's own annotation is missing on then.
+  // Other suites install resources on this API server by Helm, without kubectl's own annotation.
   return stderr.replaceAll(
     /^Warning: .* is missing the kubectl\.kubernetes\.io\/last-applied.*\n/gm,
     '',

@@ -7,10 +7,10 @@ import { olmBundle } from './olm/bundle.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 
-/** Where the bundle is. */
+/** Folder of the bundle. */
 export const OLM_BUNDLE = join(ROOT, 'olm');
 
-/** What it consists of. */
+/** Bases of the bundle. */
 export const OLM_FOLDERS = ['manifests', 'metadata'] as const;
 
 const HEAD =
@@ -18,8 +18,9 @@ const HEAD =
 const PINNED = /^[^@\s]+@sha256:[0-9a-f]{64}$/;
 
 /**
- * The files of the bundle by their path under olm/. `kubectl` is the program's path, `image` a name with its digest for a release.
- * Rejects where the base has something that a bundle cannot say.
+ * Returns the files of the bundle by their path under olm/. `kubectl` is the program's path,
+ * `image` a name with its digest for a release. Rejects if the base has something that a bundle
+ * cannot contain.
  */
 export async function generateOlmBundle(
   kubectl: string,
@@ -41,7 +42,10 @@ export async function generateOlmBundle(
   });
 }
 
-/** Writes the bundle to a directory, in place of one that is there. Rejects as {@link generateOlmBundle} does. */
+/**
+ * Writes the bundle to a directory, replacing an existing one. Rejects as {@link generateOlmBundle}
+ * does.
+ */
 export async function writeOlmBundle(
   directory: string,
   kubectl: string,

@@ -3,10 +3,10 @@ import { compile, type JSONSchema } from 'json-schema-to-typescript';
 import { parse } from 'yaml';
 import { COLLECTOR_METRICS } from '../operator/model/catalog.ts';
 
-/** Where the generated types live, relative to the repository's root. */
+/** Path of the generated types in the repository. */
 export const TYPES_FILE = 'operator/settings/custom-resources.generated.ts';
 
-/** The schema that names the codes of the collector's metrics, relative to the repository's root. */
+/** Path of the schema with the codes of the collector's metrics. */
 export const CODES_FILE = 'crds/meteringpolicies.yaml';
 
 const CRDS = ['billingdestinations', 'tenantoverrides', 'meteringpolicies', 'pricebooks'];
@@ -34,8 +34,8 @@ export async function generateTypes(): Promise<string> {
 }
 
 /**
- * The text of {@link CODES_FILE} with the codes that `customMetrics` may not take: those of the
- * catalogue, which the API server can refuse only if they stand in the schema.
+ * Returns the text of {@link CODES_FILE}: the codes that `customMetrics` may not use, because the
+ * catalogue has them. The API server can refuse them only if the schema lists them.
  */
 export function withMeasuredCodes(yaml: string): string {
   return yaml.replace(/^( *)!\(self in \['tenant_[^\]]*\]\)$/m, (_rule, indent: string) => {
@@ -65,14 +65,17 @@ async function typeOf(name: string, schema: JSONSchema): Promise<string> {
   const text = await compile(withoutDescriptions(schema), name, {
     bannerComment: '',
     additionalProperties: false,
-    // Tuples of every allowed length are of no use to a reader.
+    // Tuples for every allowed length do not help a reader.
     ignoreMinAndMaxItems: true,
     style: { singleQuote: true, printWidth: 100 },
   });
   return text.trim();
 }
 
-/** What fields mean stands in the YAML alone; repeated here it would be three quarters of the file. */
+/**
+ * The YAML alone describes the fields. Repeated here, descriptions would fill three quarters of the
+ * file.
+ */
 function withoutDescriptions(schema: JSONSchema): JSONSchema {
   const text = JSON.stringify(schema, (key, value: unknown) =>
     (key === 'description' && typeof value === 'string') || key === 'minItems' || key === 'maxItems'

@@ -5,11 +5,13 @@ import { selfCheck } from '../e2e/hostile/self-check.ts';
 import { describeFailure, runSuite } from '../e2e/hostile/suite.ts';
 
 /**
- * `npm run hostile -- --seed S --runs N`: seeded attacks of a hostile tenant and of strangers on the
- * operator as it is shipped, with honest tenants beside them. The last line is what came of it; ends with 1
- * unless nothing went wrong. `--run K` does one run alone, `--run K-L` those, `--self-check` plants bugs in the
- * operator and sees each counted, `--jobs` is how many runs share a window, `--only TEXT` takes only
- * attacks whose kind or name contains it.
+ * `npm run hostile -- --seed S --runs N`: runs seeded attacks of a hostile tenant and of strangers
+ * on the shipped operator, beside honest tenants. The last line is the result. Ends with 1 unless
+ * every attack failed.
+ * - `--run K` runs one attack alone, `--run K-L` a range.
+ * - `--self-check` plants bugs in the operator, and checks that each is counted.
+ * - `--jobs N` is the number of runs that share a window.
+ * - `--only TEXT` runs only attacks whose kind or name contains the text.
  */
 const { values } = parseArgs({
   options: {
@@ -63,7 +65,7 @@ async function check(): Promise<number> {
   return results.every(({ seen }) => seen) ? 0 : 1;
 }
 
-/** `7`, or `32-47`: what shared a window when something went wrong. */
+/** `7`, or `32-47`: the runs that share the window of a failure. */
 function numbersOf(text: string): readonly number[] {
   const [first = '', last = first] = text.split('-', 2);
   const from = wholeNumber('--run', first, 0);

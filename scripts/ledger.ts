@@ -69,7 +69,7 @@ const OPTIONS = {
   region: { type: 'string' },
 } as const;
 
-/** How often a long copy tells how far it is. */
+/** Interval between progress reports of a long copy. */
 const REPORT_MS = 5_000;
 
 try {
@@ -167,7 +167,7 @@ async function runOnDatabase(
   }
 }
 
-/** Never from an argument: whoever lists processes would read the password. */
+/** Never from an argument: a list of processes would show the password. */
 function databaseOfEnvironment(): LedgerDatabase {
   const { LEDGER_URL: url, LEDGER_URL_FILE: file } = process.env;
   const text = file === undefined ? url : readFileSync(file, 'utf8');
@@ -224,7 +224,7 @@ function durabilityOfEnvironment(): LedgerDurability {
   throw new Error(`LEDGER_DURABILITY: not one of standby, storage: "${durability}"`);
 }
 
-/** A line of progress every few seconds. */
+/** Prints a line of progress every few seconds. */
 function reportNowAndThen(): (progress: CopyProgress) => void {
   let reportedAt = performance.now();
   return ({ copied, of }) => {

@@ -7,8 +7,8 @@ const manifest = JSON.parse(readFileSync(new URL('../package.json', import.meta.
 };
 
 /**
- * The linter and the formatter on platforms for which the registry that the lock file was made from has
- * no copy, and so no hash. Nothing of them is shipped.
+ * Linter and formatter binaries for platforms that are missing at the registry of the lock file,
+ * and so have no hash. None of them is shipped.
  */
 const WITHOUT_HASH = /^@(biomejs\/cli|oxlint\/binding|oxlint-tsgolint\/)/;
 

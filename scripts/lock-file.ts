@@ -7,7 +7,7 @@ export interface LockedPackage {
   readonly license?: string;
   readonly integrity?: string;
   readonly hasInstallScript?: boolean;
-  /** Only for those who work on meterfeed: not part of what is shipped. */
+  /** True for packages that only developers need; they are not shipped. */
   readonly dev?: boolean;
   readonly optional?: boolean;
 }

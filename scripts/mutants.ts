@@ -36,7 +36,7 @@ const results = await new Stryker({
   testRunner: 'vitest',
   vitest: { configFile: 'vitest.mutants.config.ts', related: false },
   plugins: ['@stryker-mutator/vitest-runner'],
-  // Stryker rewrites the tsconfig of its sandbox, which the sources do not need.
+  // Stryker rewrites the tsconfig of its sandbox; the sources do not need that.
   tsconfigFile: 'none.json',
   concurrency: Number(values.jobs),
   timeoutMS: 30_000,

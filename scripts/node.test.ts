@@ -19,7 +19,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(clone, { recursive: true }));
 
-/** A clone without packages on a machine whose Node says that it has this version. */
+/** A clone without packages, on a machine with this Node version. */
 async function onMachineWith(version: string): Promise<string> {
   const node = join(clone, 'bin/node');
   await writeFile(node, `#!/bin/sh\n[ "$1" = --version ] && echo ${version} || echo "ran $*"\n`);

@@ -3,19 +3,19 @@ import { dirname, join, normalize } from 'node:path';
 
 const ROOT = join(import.meta.dirname, '..');
 
-/** A file that a reader opens who follows one pod. */
+/** A file on the way of one pod through the code. */
 export interface Step {
   readonly file: string;
-  /** The function, method or type there that has the pod, or what became of it, in hand. */
+  /** The function, method or type there that handles the pod or its usage. */
   readonly name: string;
-  /** What it does with it, for docs/explanation/architecture.md. */
+  /** Its action, for docs/explanation/architecture.md. */
   readonly does: string;
 }
 
 /**
- * From the watch event of a pod to its delivered usage event, on LevelDB and to a webhook, in the order of the calls.
- * Helpers that a step calls and comes back from, such as decimals, event ids and logs, are left out, and so are guards
- * that only check whether this process still leads.
+ * The calls from the watch event of a pod to its delivered usage event, with LevelDB and a webhook,
+ * in order. It leaves out helpers such as decimals, event ids and logs. It also leaves out checks
+ * of whether this process still leads.
  */
 export const STEPS: readonly Step[] = [
   step('operator/kubernetes/list-and-watch.ts', 'followWatch', 'reads the watch line by line'),
@@ -121,8 +121,8 @@ function importsOf(file: string, text: string): readonly string[] {
 }
 
 /**
- * What is wrong with the steps, in sentences; empty when nothing is. A step must name something that its file has, and
- * its file must import the file of an earlier step or be imported by one.
+ * Returns the errors in the steps as sentences; empty if there are none. A step must name something
+ * in its file. Its file must import the file of an earlier step, or an earlier step must import it.
  */
 export function problemsOf(steps: readonly Step[]): readonly string[] {
   const problems: string[] = [];

@@ -12,9 +12,9 @@ import { sbom } from './sbom.ts';
 const ROOT = join(import.meta.dirname, '..');
 
 export interface ReleaseOptions {
-  /** Emptied first. */
+  /** Directory to write to; it is emptied first. */
   readonly directory: string;
-  /** The path of the program. */
+  /** Path of kubectl. */
   readonly kubectl: string;
   /** Name and digest: `registry.example.com/meterfeed@sha256:…`. */
   readonly image: string;
@@ -23,9 +23,9 @@ export interface ReleaseOptions {
 }
 
 /**
- * Puts everything that a release consists of, but image and charts, into a directory (docs/how-to/verify-a-release.md#what-a-release-consists-of).
- * The same sources and the same image give the same bytes. Rejects what is not fit to be released, with all
- * reasons.
+ * Writes all files of a release, except image and charts, to a directory
+ * (docs/how-to/verify-a-release.md#what-a-release-consists-of). The same sources and the same image
+ * give the same bytes. Rejects with all reasons if they are not fit for a release.
  */
 export async function writeRelease(options: ReleaseOptions): Promise<void> {
   const { directory, kubectl, image, version, changelog } = options;
@@ -59,7 +59,9 @@ export async function writeRelease(options: ReleaseOptions): Promise<void> {
   await writeFile(join(directory, 'SHA256SUMS'), await sums(directory));
 }
 
-/** What the changelog says of a version, without its heading; undefined where it says nothing. */
+/**
+ * Section of the changelog for a version, without its heading; undefined if it is empty or missing.
+ */
 function notesOf(changelog: string, version: string): string | undefined {
   const sections = changelog.split(/^## /m).slice(1);
   const section = sections.find((text) => text.startsWith(`[${version}] `));
@@ -67,7 +69,7 @@ function notesOf(changelog: string, version: string): string | undefined {
   return text === '' ? undefined : text;
 }
 
-/** As sha256sum(1) writes and checks them. */
+/** In the format of sha256sum(1). */
 async function sums(directory: string): Promise<string> {
   const names = (await readdir(directory)).toSorted();
   const lines = names.map(async (name) => {

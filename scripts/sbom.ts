@@ -6,7 +6,7 @@ import { lockedPackages } from './lock-file.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 
-/** The parts of npm's SBOM that are looked at here (https://cyclonedx.org/docs/1.5/json/). */
+/** The used fields of npm's SBOM (https://cyclonedx.org/docs/1.5/json/). */
 export interface Sbom {
   readonly bomFormat: string;
   readonly specVersion: string;
@@ -26,10 +26,10 @@ export interface Sbom {
 }
 
 /**
- * The CycloneDX SBOM of what meterfeed depends on, from the lock file alone: nothing is asked for over the
- * network. It is cut here to what is not for development only, because npm's own `--omit dev` leaves out
- * packages that both need (npm 11.19: `yaml`, `ajv` and 37 more). One lock file gives one text, so npm's time of day and random number are left out, and
- * meterfeed goes by its own name instead of the folder's.
+ * Returns the CycloneDX SBOM of meterfeed's dependencies from the lock file, without network
+ * requests. It removes development packages itself: npm's `--omit dev` also drops packages that
+ * both need (npm 11.19: `yaml`, `ajv` and 37 more). One lock file gives one text, so npm's time and
+ * random number are removed. The name is meterfeed's instead of the folder's.
  */
 export function sbom(): Sbom {
   const options = ['--sbom-format', 'cyclonedx', '--package-lock-only', '--offline'];

@@ -18,15 +18,16 @@ import {
 import { bookOf, flat, priceOf } from '../operator/model/pricing/testing/price-books.ts';
 
 /**
- * `npm run screenshots`: the pictures of the dashboard and of a tenant's own view for the documentation, out of the real pages in a real browser.
- * `npm run screenshots -- DIRECTORY`: every page there instead, at three widths in both themes, to be looked at.
+ * `npm run screenshots`: takes the documentation's pictures of the dashboard and of a tenant's own
+ * view, from the real pages in a real browser. `npm run screenshots -- DIRECTORY` takes every page
+ * instead, at three widths in both themes, for a review.
  */
 const DIRECTORY = join(import.meta.dirname, '../docs/images');
 const WIDTHS = [390, 820, 1440];
 
 const H100 = 'metric=tenant_gpu_hours&tenant=acme-research&sku=NVIDIA-H100-80GB-HBM3';
 
-/** Every view by name: where it is, a text that shows that it is there, and what is clicked first. */
+/** Every view by name: its place, a text that proves it is shown, and the first click. */
 const VIEWS: readonly (readonly [name: string, hash: string, text: string, click?: string])[] = [
   ['overview', '#/', 'Usage by tenant'],
   ['month', '#/months/2026-11', 'Does the billing system agree', 'button:text("Compare now")'],
@@ -58,7 +59,7 @@ const VIEWS: readonly (readonly [name: string, hash: string, text: string, click
   ['documentation', '#/docs/how-to/month-end.md', 'What the words mean'],
 ];
 
-/** What the tenant `acme-research` sees, below `/portal`. */
+/** Views of the tenant `acme-research`, below `/portal`. */
 const PORTAL_VIEWS: typeof VIEWS = [
   ['portal', '#/?range=7d', 'Usage and cost'],
   ['portal-sum', `#/sums?${H100}&from=2026-11-20T14:00:00Z&to=2026-11-20T15:00:00Z`, 'Why '],
@@ -96,7 +97,7 @@ server.settings = {
     frameAncestors: [],
   },
 };
-/** What the tenant of the portal has spent this month: its budget says the same as its costs. */
+/** Cost of the portal's tenant this month. Its budget and its costs must agree. */
 const spent = await spentOf('acme-research');
 try {
   if (everything === undefined) await takePicture(browser);
@@ -114,7 +115,7 @@ async function spentOf(tenant: string): Promise<bigint> {
   return (BigInt(Math.round((amounts[0]?.cost ?? 0) * 100)) * EUR) / 100n;
 }
 
-/** A budget that lasts as long as the month's average says. */
+/** A budget that the month's average exhausts near its end. */
 function budgetFromCosts(tenant: string): BudgetState {
   const status = budgetOf(tenant);
   const elapsed = NOW - status.period.from;
@@ -150,7 +151,7 @@ async function takePicture(of: Browser): Promise<void> {
   await own.page.screenshot({ path: join(DIRECTORY, 'portal.png'), fullPage: true });
 }
 
-/** Throws where the portal shows another amount as this month's cost than its budget shows as used. */
+/** Throws if the portal shows different amounts as this month's cost and as the used budget. */
 function expectOneAmount(text: string): void {
   const [cost, used] = ['Cost in this time', 'Used'].map(
     (label) => new RegExp(`^${label}\\s+([\\d.\\s]+ EUR)`, 'm').exec(text)?.[1],
@@ -204,7 +205,7 @@ async function takePolls(page: Page, path: string): Promise<void> {
   }
 }
 
-/** Usage for names that nobody knows. */
+/** Pushes usage for unknown tenants. */
 async function holdUsage(): Promise<void> {
   const window = { window_start: '2026-11-21T08:00:00Z', window_end: '2026-11-21T08:01:00Z' };
   const events = ['acme-reserch', 'a-new-customer-with-a-long-name'].flatMap((tenant) =>

@@ -1,13 +1,13 @@
 export interface Interruption {
-  /** Aborted by the first of the signals that ask a program to stop. */
+  /** Aborted by the first signal that requests a stop. */
   readonly signal: AbortSignal;
-  /** Resolves then. */
+  /** Resolves after that signal. */
   readonly promise: Promise<undefined>;
 }
 
 /**
- * Turns Ctrl-C, a closed terminal and `kill` into an orderly stop. A second one ends the program at
- * once, children included.
+ * Turns Ctrl-C, a closed terminal and `kill` into an orderly stop. A second signal ends the program
+ * and its children at once.
  */
 export function untilSignal(): Interruption {
   const controller = new AbortController();

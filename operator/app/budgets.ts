@@ -12,7 +12,7 @@ import type { Billing } from './delivery.ts';
 import type { Metering } from './metering.ts';
 import type { Component } from './components.ts';
 
-/** Budgets of tenants, and what was paid beforehand. */
+/** Budgets and prepaid balances of tenants. */
 export interface Budgets {
   readonly budgets: BudgetController;
   readonly limiter: BudgetLimiter;
@@ -20,7 +20,7 @@ export interface Budgets {
   readonly component: Component;
 }
 
-/** The accounts of budgets, their thresholds and credits. */
+/** Builds the budgets, their limiter and the credits of prepaid balances. */
 export function buildBudgets(
   context: BuildContext,
   cluster: ClusterView,
@@ -47,7 +47,7 @@ export function buildBudgets(
         delivery.notify(thresholdNotice(reached), reportedTo),
       ]);
       if (isRecorded && waiting.length === 0) return { kind: 'notified' };
-      const reason = waiting[0] ?? 'the API server does not take its Event';
+      const reason = waiting[0] ?? 'the API server does not accept its Event';
       return { kind: 'waiting', notified: reported, reason };
     },
   });

@@ -14,19 +14,19 @@ import type { Tracer } from '../telemetry/tracer.ts';
 import type { CollectorMetrics } from '../metering/windows/collector-metrics.ts';
 import type { CustomResources } from './custom-resources.ts';
 
-/** What every process that leads has before it builds, of an operator and of a hub. */
+/** Dependencies of every process that leads: the operator of a cluster, or a hub. */
 export interface LeaderContext {
   readonly version: string;
-  /** The settings without any custom resource. */
+  /** Settings of the environment alone, before any custom resource applies. */
   readonly environment: Settings;
   readonly settings: SettingsStore;
-  /** Which process this is: the pod's name. */
+  /** The pod's name; identifies this process. */
   readonly instance: string;
-  /** Whether this process may act on anything outside at this moment: its lease is renewed. */
+  /** True while the lease is renewed, so that this process may change anything outside. */
   readonly mayAct: () => boolean;
-  /** Where requests come in. */
+  /** Server that receives HTTP requests, also while the process stands by. */
   readonly front: HttpFront;
-  /** On the pod of this process, where a Service selects by it. */
+  /** Label on the pod of this process, by which a Service selects the leader. */
   readonly label?: LeaderLabel | undefined;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
@@ -36,34 +36,34 @@ export interface LeaderContext {
   readonly stopping: AbortSignal;
 }
 
-/** With what each stream is fed and shown. */
+/** Dependencies for feeding and showing a stream. */
 export interface StreamContext extends LeaderContext {
   readonly outbound: Outbound;
   readonly customResources: CustomResources;
-  /** Where a collector receives traces. */
+  /** Set where traces are exported to a collector. */
   readonly tracer?: Tracer | undefined;
 }
 
-/** What the operator of a cluster has before it builds. */
+/** Dependencies of the operator of a cluster. */
 export interface OperatorOptions extends LeaderContext {
-  /** What PROMETHEUS_METRICS_FILE held at the start. */
+  /** Metrics of PROMETHEUS_METRICS_FILE at the start. */
   readonly configuredMetrics: readonly ConfiguredMetric[];
-  /** The namespaces that watches are built for; empty means all. */
+  /** Namespaces to watch; empty means all. */
   readonly watchNamespaces: readonly string[];
-  /** Called when the settings name others: the operator has to be built again for them. */
+  /** Called when the settings name other namespaces: the operator must then be built again. */
   readonly onOtherNamespaces: (namespaces: readonly string[]) => void;
-  /** Writes nothing while {@link mayAct} is false. */
+  /** Connection to the host cluster. It writes nothing while {@link mayAct} is false. */
   readonly connection: Connection;
-  /** The operator's own. */
+  /** The operator's own namespace. */
   readonly namespace: string;
   readonly ledger: Ledger;
-  /** Sums of the ledger. */
+  /** Sums of the ledger's events. */
   readonly rollups: Rollups;
-  /** The ledger is a database, which other processes read as well. */
+  /** True for a ledger in a database, which other processes read too. */
   readonly isDatabase: boolean;
 }
 
-/** What every builder of an operator is given. */
+/** Dependencies that every builder of an operator receives. */
 export interface BuildContext extends OperatorOptions, StreamContext {
   readonly collectorMetrics: CollectorMetrics;
   readonly reflectorMetrics: ReflectorMetrics;

@@ -12,10 +12,10 @@ import { compareWithStatus } from './compare-with-status.ts';
 import { CustomResources, whenConfigured } from './custom-resources.ts';
 import { type Billing, buildDelivery } from './delivery.ts';
 import { fleetReports } from './fleet-reports.ts';
-import { type KnownMeter, ownMeter } from './known-meter.ts';
-import { httpPart, labelParts, reachOut } from './leader-components.ts';
+import { type KnownMeter, localMeter } from './known-meter.ts';
+import { httpComponent, labelComponents, reachOut } from './leader-components.ts';
 import { buildMetering, type Metering } from './metering.ts';
-import { aborted, type Component, runParts } from './components.ts';
+import { aborted, type Component, runComponents } from './components.ts';
 import { createStatusMetrics } from './status-metrics.ts';
 import { destinationCursors } from './stream.ts';
 import { LEASE } from './terms.ts';
@@ -23,7 +23,10 @@ import { billingView, destinationsView, streamViews } from './views.ts';
 
 const RETENTION_INTERVAL_MS = 60_000;
 
-/** Builds the operator of a process that leads, in the direction in which usage flows (docs/explanation/architecture.md). */
+/**
+ * Builds the operator of a leader, in the direction in which usage flows
+ * (docs/explanation/architecture.md).
+ */
 export async function buildOperator(options: OperatorOptions): Promise<readonly Component[]> {
   const { connection, ledger, clock, logger, registry, namespace } = options;
   const customResources = new CustomResources(
@@ -43,49 +46,49 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   const budgets = buildBudgets(context, cluster, metering, billing);
   const readiness = () => readinessOf(context, cluster);
   const { held } = billing;
-  const meter = ownMeter(context, { cluster, metering, held, readiness });
+  const meter = localMeter(context, { cluster, metering, held, readiness });
   const built = { cluster, metering, billing, budgets, meter, readiness };
   const views = operatorViews(context, built);
   const controllers = buildControllers(context, built, views);
   createStatusMetrics(registry, views, cluster.tenantApis, budgets);
-  const holding = { connection, namespace, clock, logger, registry };
+  const installation = { connection, namespace, clock, logger, registry };
   const { ledgerId } = ledger.stats();
-  const holder = new ClusterHolder({ ...holding, lease: LEASE, ledgerId });
+  const holder = new ClusterHolder({ ...installation, lease: LEASE, ledgerId });
   const metered: readonly Component[] = [
     ...cluster.components,
     { name: 'controllers', run: (signal) => controllers.run(signal) },
     { name: 'namespaces', run: (signal) => compareNamespaces(options, controllers, signal) },
     ...billing.components,
     { name: 'holder', run: (signal) => holder.run(signal) },
-    // How long usage is kept may be the policy's word.
+    // The MeteringPolicy may set the retention.
     whenConfigured(customResources, {
       name: 'retention',
       run: (signal) => retain(options, signal),
     }),
     ...metering.components,
-    plansPart(context, cluster, views),
+    plansComponent(context, cluster, views),
     budgets.component,
     ...(options.isDatabase ? [fleetReports(context, built)] : []),
-    ...labelParts(context, readiness),
+    ...labelComponents(context, readiness),
   ];
   return [
     ...reached.components,
     billing.sums,
-    httpPart(context, { views, ledger, totals: billing.stream.totals }),
+    httpComponent(context, { views, ledger, totals: billing.stream.totals }),
     {
       name: 'leader',
       run: async (signal) => {
         await holder.claim(signal);
         if (!signal.aborted) await compareWithStatus(options, signal);
         if (signal.aborted) return;
-        const end = await runParts(metered, signal, { clock, logger });
+        const end = await runComponents(metered, signal, { clock, logger });
         if (end.kind === 'failed') throw new Error(end.reason);
       },
     },
   ];
 }
 
-/** What an operator is built of, as far as it is shown. */
+/** The built operator, as far as the API and the custom resources show it. */
 interface Built {
   readonly cluster: ClusterView;
   readonly metering: Metering;
@@ -95,7 +98,7 @@ interface Built {
   readonly readiness: Views['readiness'];
 }
 
-/** What the HTTP API shows. */
+/** Views of the HTTP API. */
 function operatorViews(
   { settings, customResources, mayAct }: BuildContext,
   { metering, billing, budgets, meter, readiness }: Built,
@@ -126,7 +129,10 @@ function operatorViews(
   );
 }
 
-/** Ready once the first lists are in and tenant clusters are known; later trouble shows in status, not here. */
+/**
+ * Ready when the first lists have arrived and discovery has succeeded once. Later failures show in
+ * the status only.
+ */
 function readinessOf(
   { stopping, ledger }: Pick<BuildContext, 'stopping' | 'ledger'>,
   { watches, discovery }: ClusterView,
@@ -151,7 +157,7 @@ function readinessOf(
   ];
 }
 
-/** The controllers of the custom resources, and what their status shows. */
+/** Builds the controllers of the custom resources, with the data for their status. */
 function buildControllers(
   context: BuildContext,
   { cluster, metering, billing, budgets, meter }: Built,
@@ -191,8 +197,8 @@ function buildControllers(
   });
 }
 
-/** Records which plan each tenant is on. */
-function plansPart(
+/** Records the plan of each tenant. */
+function plansComponent(
   { ledger, clock, logger, settings, customResources }: BuildContext,
   { discovery }: ClusterView,
   views: Views,
@@ -211,7 +217,7 @@ function plansPart(
   });
 }
 
-/** Whether the watches are of the namespaces that the settings name. */
+/** Returns whether the operator watches the namespaces that the settings name. */
 function watchesFit({ settings, watchNamespaces }: OperatorOptions): boolean {
   const named = settings.current().discovery.watchNamespaces;
   return (

@@ -11,18 +11,21 @@ import { readStoredPolicy } from './stored-policy.ts';
 
 /** The installation that meters the cluster, as `status.holder` of the MeteringPolicy names it. */
 interface Holder {
-  /** Of the Lease by which the installation elects: all its replicas share it, no other installation has it. */
+  /**
+   * Uid of the Lease of the installation. Its replicas share the Lease; no other installation has
+   * it.
+   */
   readonly leaseUid: string;
   readonly namespace: string;
   readonly ledger: string;
-  /** RFC 3339. Compared with itself only, never with a clock. */
+  /** RFC 3339. Compare it with earlier values only, never with a clock. */
   readonly renewedAt: string;
 }
 
 interface ClusterHolderOptions {
   readonly connection: Pick<Connection, 'request'>;
   readonly namespace: string;
-  /** Name of the Lease in that namespace, which this process holds. */
+  /** Name of the Lease that this process holds in the namespace. */
   readonly lease: string;
   readonly ledgerId: string;
   readonly clock: Clock;
@@ -31,31 +34,32 @@ interface ClusterHolderOptions {
 }
 
 type Attempt =
-  | { readonly kind: 'held' }
+  | { readonly kind: 'claimed' }
   | { readonly kind: 'taken'; readonly holder: Holder }
-  /** No MeteringPolicy that could name a holder, or no right to write it. */
+  /** There is no MeteringPolicy to name a holder, or no right to write it. */
   | { readonly kind: 'impossible'; readonly reason: string }
   | { readonly kind: 'failed'; readonly reason: string };
 
-/** An installation that has not renewed for so long, as seen from here, meters no more. */
+/** An installation counts as stopped after this time without a renewal, by this process's clock. */
 const FRESH_MS = 120_000;
 const RENEW_MS = 30_000;
 const RETRY_MS = 5_000;
 const TIMEOUT_MS = 5_000;
-/** Answers after which it makes sense to ask again. */
+/** HTTP statuses after which a retry makes sense. */
 const PASSING = [408, 409, 429, 502, 503, 504];
 
 /**
- * Sees to it that one installation meters a cluster (docs/reference/troubleshooting.md#two-installations). Each writes
- * itself into `status.holder` of the MeteringPolicy by server-side apply, as a field manager of its own: the API server
- * refuses the second one, and whoever is refused waits.
+ * Ensures that only one installation meters a cluster
+ * (docs/reference/troubleshooting.md#two-installations). Each installation writes itself into
+ * `status.holder` of the MeteringPolicy by server-side apply, with its own field manager. The API
+ * server refuses the second one, which then waits.
  */
 export class ClusterHolder {
   readonly #options: ClusterHolderOptions;
   readonly #refused: Gauge;
   #leaseUid: string | undefined;
-  #held = false;
-  /** What was last seen of another holder, and since when it has not changed. */
+  #isHolder = false;
+  /** The other holder's last record, and since when it has not changed (monotonic). */
   #seen: { readonly text: string; readonly at: number } | undefined;
   #logged = '';
 
@@ -69,18 +73,18 @@ export class ClusterHolder {
   }
 
   /**
-   * Waits until no other installation meters the cluster. Where nothing can be written it does not wait: at the very
-   * first start there is no MeteringPolicy yet.
+   * Waits until no other installation meters the cluster. Returns at once if nothing can be
+   * written: at the very first start there is no MeteringPolicy yet.
    */
   async claim(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const attempt = await this.#hold(this.#isStale(), signal);
+      const attempt = await this.#claimOnce(this.#isStale(), signal);
       this.#refused.set(Number(attempt.kind === 'taken'));
       if (attempt.kind === 'impossible') return;
       this.#log(attempt, signal);
-      if (attempt.kind === 'held') return;
+      if (attempt.kind === 'claimed') return;
       if (attempt.kind === 'taken') this.#see(attempt.holder);
-      // A process that cannot read has not seen that nobody renewed.
+      // A failed read does not show that the other holder stopped renewing.
       else this.#seen = undefined;
       await this.#options.clock.sleep(RETRY_MS, signal).catch(() => undefined);
     }
@@ -89,18 +93,18 @@ export class ClusterHolder {
   /** Renews until the signal is aborted. Rejects when another installation has taken over. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      const next = this.#held ? RENEW_MS : RETRY_MS;
+      const next = this.#isHolder ? RENEW_MS : RETRY_MS;
       await this.#options.clock.sleep(next, signal).catch(() => undefined);
       if (signal.aborted) return;
-      const attempt = await this.#hold(false, signal);
+      const attempt = await this.#claimOnce(false, signal);
       if (attempt.kind === 'taken') throw new Error(refusal(attempt.holder, this.#options));
       this.#log(attempt, signal);
     }
   }
 
-  async #hold(force: boolean, signal: AbortSignal): Promise<Attempt> {
+  async #claimOnce(force: boolean, signal: AbortSignal): Promise<Attempt> {
     const attempt = await this.#apply(force, signal);
-    this.#held = attempt.kind === 'held';
+    this.#isHolder = attempt.kind === 'claimed';
     return attempt;
   }
 
@@ -133,12 +137,12 @@ export class ClusterHolder {
       signal,
       timeoutMs: TIMEOUT_MS,
     });
-    if (applied.kind === 'ok') return { kind: 'held' };
+    if (applied.kind === 'ok') return { kind: 'claimed' };
     if (applied.kind !== 'status' || applied.code !== 409) return failed(applied);
     const stored = await readStoredPolicy(connection, signal);
     if (stored.kind !== 'ok') return failed(stored);
     const other = holderOf(stored.policy?.['status']);
-    // Else somebody wrote something else at the same moment.
+    // Otherwise a concurrent write of something else caused the conflict.
     if (other === undefined || other.leaseUid === leaseUid) return failed(applied);
     return { kind: 'taken', holder: other };
   }
@@ -153,11 +157,11 @@ export class ClusterHolder {
     return this.#seen !== undefined && this.#options.clock.monotonic() - this.#seen.at >= FRESH_MS;
   }
 
-  /** Once per change. */
+  /** Logs each change once. */
   #log(attempt: Attempt, signal: AbortSignal): void {
     const { logger } = this.#options;
     const news =
-      attempt.kind === 'held'
+      attempt.kind === 'claimed'
         ? ''
         : attempt.kind === 'taken'
           ? refusal(attempt.holder, this.#options)

@@ -56,7 +56,10 @@ const windowAfter = (rig: Rig, moment: number): Promise<void> =>
   waitUntil(() => (rig.collector.lastWindow?.end ?? 0) > moment, 'a later window');
 
 const hasSeenNodes = (rig: Rig, count: number): Promise<void> =>
-  waitUntil(() => (rig.apis.list()[0]?.privateNodeCount() ?? 0) === count, `${count} own nodes`);
+  waitUntil(
+    () => (rig.apis.list()[0]?.privateNodeCount() ?? 0) === count,
+    `${count} private nodes`,
+  );
 
 async function rigOf(clusters = [a], more: Partial<Parameters<typeof startRig>[0]> = {}) {
   const ledger = more.ledger ?? createMemoryLedger();

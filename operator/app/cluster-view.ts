@@ -23,21 +23,23 @@ import type { Component } from './components.ts';
 import { createTenantObjectWatches } from './tenant-object-watches.ts';
 import { createWatches, type Watches } from './watches.ts';
 
-/** What is known of the host cluster and of the tenant clusters on it. */
+/** State of the host cluster and of its tenant clusters. */
 export interface ClusterView {
   readonly watches: Watches;
   readonly observation: Observation;
   readonly discovery: Discovery;
-  /** Tenant clusters with nodes of their own. */
+  /** APIs of tenant clusters with private nodes. */
   readonly tenantApis: TenantApis;
-  /** What the journal says of the windows of an earlier process. */
+  /** State that the journal restored from the windows of an earlier process. */
   readonly restored: Pick<RestoredJournal, 'state'>;
   readonly restoredTenants: readonly Pick<RestoredTenantApi, 'id' | 'progress'>[];
-  /** To be stopped after the windows, whose journal says where the watches are. */
+  /**
+   * Stop them after the windows: the journal of the windows records the positions of the watches.
+   */
   readonly components: readonly Component[];
 }
 
-/** Watches, timelines, discovery and the APIs of tenant clusters, as far as the journal knows them already. */
+/** Builds watches, timelines, discovery and tenant APIs, restored from the journal. */
 export async function buildClusterView(context: BuildContext): Promise<ClusterView> {
   const { settings, connection, ledger, clock, random, logger } = context;
   const observing: ObservationOptions = {
@@ -96,27 +98,30 @@ export async function buildClusterView(context: BuildContext): Promise<ClusterVi
     observation,
     discovery,
     tenantApis: tenants.apis,
-    // Not to be held for as long as this is: what the watches resumed from.
+    // Only the state: the points from which the watches resumed would otherwise stay in memory.
     restored: { state: restored.state },
     restoredTenants: tenants.restored,
     components: [
-      ...watchParts(context, watches),
+      ...watchComponents(context, watches),
       ...tenantObjects.components,
       whenConfigured(context.customResources, {
         name: 'discovery',
         run: (signal) => discovery.run(signal),
       }),
-      ...tenants.parts,
+      ...tenants.components,
     ],
   };
 }
 
-/** With WATCH_DELETIONS off, what vanishes is billed to the last window end at which it was there. */
+/**
+ * Time until which a vanished object is billed. With WATCH_DELETIONS off, it is the last window end
+ * at which the object existed.
+ */
 function billedUntil({ watchDeletions, windowMs }: Settings['metering'], present: number): number {
   return watchDeletions ? present : Math.floor(present / windowMs) * windowMs;
 }
 
-/** TENANT_CLUSTERS_FILE, where it is set. */
+/** The file TENANT_CLUSTERS_FILE; undefined if the variable is not set. */
 function externalFile({ environment, ledger, clock }: BuildContext): ExternalFile | undefined {
   const path = environment.tenantApi.clustersFile;
   if (path === undefined) return undefined;
@@ -128,13 +133,19 @@ function externalFile({ environment, ledger, clock }: BuildContext): ExternalFil
   });
 }
 
-function watchParts({ customResources }: BuildContext, watches: Watches): readonly Component[] {
+function watchComponents(
+  { customResources }: BuildContext,
+  watches: Watches,
+): readonly Component[] {
   return watches.all.map((source) => {
     const { plural } = source.resource;
-    const part: Component = { name: `watch of ${plural}`, run: (signal) => source.run(signal) };
-    // What a node's labels and taints mean is a setting.
+    const component: Component = {
+      name: `watch of ${plural}`,
+      run: (signal) => source.run(signal),
+    };
+    // Settings define the meaning of a node's labels and taints.
     const bySettings = source.resource === watches.collector.nodes.resource;
-    return bySettings ? whenConfigured(customResources, part) : part;
+    return bySettings ? whenConfigured(customResources, component) : component;
   });
 }
 
@@ -180,7 +191,7 @@ async function buildTenantApis(
   const restored = await restoreTenantApis(ledger, (id) => apis.observe(id), { logger, clock });
   apis.restore(restored);
   watches.subscribe(apis.onHost);
-  const parts: readonly Component[] = [
+  const components: readonly Component[] = [
     { name: 'access to tenant APIs', run: (signal) => access.run(signal) },
     machines.component,
     {
@@ -194,15 +205,15 @@ async function buildTenantApis(
   return {
     apis,
     restored: restored.map(({ id, progress }) => ({ id, progress })),
-    parts: parts.map((part) => whenConfigured(customResources, part)),
+    components: components.map((component) => whenConfigured(customResources, component)),
   };
 }
 
-/** What a tenant cluster brings in a window, as a rule. */
+/** Typical number of events of a tenant cluster in a window. */
 const EVENTS_PER_CLUSTER = 10;
 const GIB = 1024 ** 3;
 
-/** Says once, when the tenant clusters are known, that the volume cannot hold RETENTION. */
+/** Logs once, when the tenant clusters are known, that the volume is too small for RETENTION. */
 export function warnOfSmallVolume(options: {
   readonly discovery: Pick<Discovery, 'subscribe'>;
   readonly ledger: Pick<Ledger, 'stats'>;

@@ -8,7 +8,7 @@ import { readStoredPolicy } from './stored-policy.ts';
 
 const RETRY_MS = 2_000;
 
-/** What comparing is done with. */
+/** Dependencies of the comparison. */
 export interface Comparing {
   readonly connection: Pick<Connection, 'request'>;
   readonly ledger: Pick<Ledger, 'compareWith'>;
@@ -17,9 +17,10 @@ export interface Comparing {
 }
 
 /**
- * Compares the ledger with what the status of the MeteringPolicy has of it, before this process writes
- * anything as the leader (docs/reference/ledger-format.md#a-head-that-went-back). Asks until the API server answers and
- * the ledger has compared. Rejects when another process has the ledger.
+ * Compares the ledger with its record in the status of the MeteringPolicy, before this process
+ * writes anything as the leader (docs/reference/ledger-format.md#a-head-that-went-back). Retries
+ * until the API server answers and the ledger has compared. Rejects if another process has the
+ * ledger.
  */
 export async function compareWithStatus(
   { connection, ledger, clock, logger }: Comparing,
@@ -37,7 +38,7 @@ export async function compareWithStatus(
   }
 }
 
-/** Why it has to be tried again; undefined when it has not. */
+/** Compares once. Returns why a retry is needed, or undefined. */
 async function compareOnce(
   { connection, ledger }: Pick<Comparing, 'connection' | 'ledger'>,
   signal: AbortSignal,
@@ -54,7 +55,7 @@ async function compareOnce(
   throw new Error(outcome.message);
 }
 
-/** What a status says of the ledger; undefined where an older release wrote it, or nobody. */
+/** The ledger's record in a status; undefined if no release, or an older one, wrote it. */
 function anchorOf(status: unknown): LedgerAnchor | undefined {
   const noted = isRecord(status) ? status['ledger'] : undefined;
   if (!isRecord(noted)) return undefined;

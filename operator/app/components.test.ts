@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Logger } from '../telemetry/logger.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
-import { type Component, runParts } from './components.ts';
+import { type Component, runComponents } from './components.ts';
 
 const silent: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const around = { clock: systemClock, logger: silent };
@@ -23,7 +23,11 @@ function recorded(name: string, log: string[], failure?: Error): Component {
 test('the ledger closes before what still writes to it has ended', async () => {
   const log: string[] = [];
   const stop = new AbortController();
-  const ended = runParts([recorded('ledger', log), recorded('windows', log)], stop.signal, around);
+  const ended = runComponents(
+    [recorded('ledger', log), recorded('windows', log)],
+    stop.signal,
+    around,
+  );
   stop.abort();
   expect(await ended).toEqual({ kind: 'stopped' });
   expect(log).toEqual(['start ledger', 'start windows', 'stop windows', 'stop ledger']);
@@ -31,8 +35,8 @@ test('the ledger closes before what still writes to it has ended', async () => {
 
 test('a part dies and the others go on as if nothing had happened', async () => {
   const log: string[] = [];
-  const parts = [recorded('ledger', log), recorded('lease', log, new Error('lost'))];
-  const ended = await runParts(parts, new AbortController().signal, around);
+  const components = [recorded('ledger', log), recorded('lease', log, new Error('lost'))];
+  const ended = await runComponents(components, new AbortController().signal, around);
   expect(ended).toEqual({ kind: 'failed', reason: 'lease: lost' });
   expect(log).toContain('stop ledger');
 });

@@ -3,79 +3,87 @@ import { errorText } from '../model/error-text.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-/** Something that works until it is told to stop. */
+/** Something that works until its signal is aborted. */
 export interface Component {
   readonly name: string;
-  /** Ends soon after the signal is aborted, with its work in order. Ending or rejecting before that stops everything. */
+  /**
+   * Ends soon after the signal is aborted, with its work in order. An earlier end or a rejection
+   * stops all components.
+   */
   run(signal: AbortSignal): Promise<void>;
 }
 
-/** Why {@link runParts} has ended: asked to, or because a part could not go on. */
-export type PartsEnd =
+/** Why {@link runComponents} ended: the signal was aborted, or a component failed. */
+export type ComponentsEnd =
   | { readonly kind: 'stopped' }
   | { readonly kind: 'failed'; readonly reason: string };
 
-/** Longest wait for all parts to end; below the 60 s that Kubernetes grants the pod. */
+/** Longest wait for all components to end. It is below the 60 s that Kubernetes grants the pod. */
 export const STOP_DEADLINE_MS = 40_000;
 
-/** A leader that another process has followed must have ended its work after this time, or the process ends. */
+/** Time for a replaced leader to end its work; after it the process ends. */
 const STEP_DOWN_MS = 10_000;
 
 /**
- * Runs all parts until the signal is aborted or one of them ends, then stops them one after the
- * other, the last one first, so that nothing loses what it still needs.
+ * Runs all components until the signal is aborted or one of them ends. Stops them in reverse order,
+ * so that none loses a component that it needs.
  */
-export async function runParts(
-  parts: readonly Component[],
+export async function runComponents(
+  components: readonly Component[],
   signal: AbortSignal,
   { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
-): Promise<PartsEnd> {
-  const running = parts.map((part) => {
+): Promise<ComponentsEnd> {
+  const running = components.map((component) => {
     const stop = new AbortController();
-    return { part, stop, ended: outcomeOf(part, stop.signal) };
+    return { component, stop, ended: outcomeOf(component, stop.signal) };
   });
   const first = await Promise.race([
     aborted(signal),
-    ...running.map(async ({ part, ended }) => `${part.name}: ${await ended}`),
+    ...running.map(async ({ component, ended }) => `${component.name}: ${await ended}`),
   ]);
   const deadline = new AbortController();
   const late = clock
     .sleep(STOP_DEADLINE_MS, deadline.signal)
     .then(() => 'late' as const)
     .catch(() => 'in time' as const);
-  for (const { part, stop, ended } of running.toReversed()) {
+  for (const { component, stop, ended } of running.toReversed()) {
     stop.abort();
     const outcome = await Promise.race([ended, late]);
-    if (outcome === 'late') logger.error(`[controller] ${part.name} does not stop`);
-    logger.debug(`[controller] stopped ${part.name}`);
+    if (outcome === 'late') logger.error(`[controller] ${component.name} does not stop`);
+    logger.debug(`[controller] stopped ${component.name}`);
   }
   deadline.abort();
   return first === undefined ? { kind: 'stopped' } : { kind: 'failed', reason: first };
 }
 
-async function outcomeOf(part: Component, signal: AbortSignal): Promise<string> {
+async function outcomeOf(component: Component, signal: AbortSignal): Promise<string> {
   try {
-    await part.run(signal);
+    await component.run(signal);
     return 'ended unasked';
   } catch (error) {
     return errorText(error);
   }
 }
 
-/** The end of a leader's work; a failure where it throws, and where a leader that leads no more, and is not to stop, does not end in time. */
+/**
+ * Runs a leader's work and returns how it ended. It fails in two situations:
+ * 1. The work throws.
+ * 2. Another process leads, and the work does not end within {@link STEP_DOWN_MS}. A process that
+ *    is to stop has the longer {@link STOP_DEADLINE_MS}.
+ */
 export async function inTime(
-  work: (leading: AbortSignal) => Promise<PartsEnd>,
+  work: (leading: AbortSignal) => Promise<ComponentsEnd>,
   leading: AbortSignal,
   { signal: stopping, clock }: { readonly signal: AbortSignal; readonly clock: Clock },
-): Promise<PartsEnd> {
+): Promise<ComponentsEnd> {
   const ended = new AbortController();
-  const late = async (): Promise<PartsEnd> => {
+  const late = async (): Promise<ComponentsEnd> => {
     await untilAborted(leading, ended.signal);
     if (stopping.aborted) await untilAborted(ended.signal);
     await clock.sleep(STEP_DOWN_MS, ended.signal);
     return { kind: 'failed', reason: `it did not step down in ${STEP_DOWN_MS / 1_000} seconds` };
   };
-  const failed = (error: unknown): PartsEnd => ({ kind: 'failed', reason: errorText(error) });
+  const failed = (error: unknown): ComponentsEnd => ({ kind: 'failed', reason: errorText(error) });
   try {
     return await Promise.race([work(leading).catch(failed), late()]);
   } finally {

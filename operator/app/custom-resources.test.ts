@@ -22,13 +22,13 @@ function guarded() {
     },
   };
   const stop = new AbortController();
-  const part = whenConfigured(customResources, work);
-  return { part, begun, read, stop, ended: part.run(stop.signal) };
+  const component = whenConfigured(customResources, work);
+  return { component, begun, read, stop, ended: component.run(stop.signal) };
 }
 
 test('nothing is discovered or billed by settings that lack the custom resources', async () => {
-  const { part, begun, read, stop, ended } = guarded();
-  expect(part.name).toBe('discovery');
+  const { component, begun, read, stop, ended } = guarded();
+  expect(component.name).toBe('discovery');
   await new Promise(setImmediate);
   expect(begun).toEqual([]);
   read.resolve(undefined);

@@ -2,27 +2,30 @@ import type { Controllers } from '../controllers/controllers.ts';
 import type { ExistingDestination } from '../delivery/destination-status.ts';
 import { aborted, type Component } from './components.ts';
 
-/** What others want to know of the controllers. */
+/** The controllers, as far as other components use them. */
 type KnownControllers = Pick<Controllers, 'ready' | 'destinations'> &
   Partial<Pick<Controllers, 'pricesKnown' | 'giverOf'>>;
 
 /**
- * The custom resources as delivery, budgets and enforcement see them. The controllers read custom resources and report
- * on delivery, so they are built after it: `controllers` returns them once parts run, and nothing calls it before.
+ * The custom resources as delivery, budgets and enforcement see them. The controllers report on
+ * delivery, so they are built after it. `controllers` returns them once components run, and nothing
+ * calls it earlier.
  */
 export class CustomResources {
   readonly #controllers: () => KnownControllers;
   readonly #watchesFit: () => boolean;
 
-  /** Where `watchesFit` says no, the custom resources want other watches than those that were built. */
+  /**
+   * `watchesFit` returns false if the custom resources require other watches than the ones built.
+   */
   constructor(controllers: () => KnownControllers, watchesFit: () => boolean = () => true) {
     this.#controllers = controllers;
     this.#watchesFit = watchesFit;
   }
 
   /**
-   * Resolves when every custom resource that was there has been looked at. While the watches are not those
-   * that they want nobody must bill by what is watched: it waits for the abort then, and rejects.
+   * Resolves when every existing custom resource has been read. If the watches do not fit the
+   * custom resources, it waits for the abort and rejects: nothing may be billed from those watches.
    */
   async ready(signal: AbortSignal): Promise<void> {
     await this.#controllers().ready(signal);
@@ -31,33 +34,33 @@ export class CustomResources {
     signal.throwIfAborted();
   }
 
-  /** The BillingDestinations that exist, also those whose settings cannot be used. */
+  /** All existing BillingDestinations, including those with invalid settings. */
   destinations(): readonly ExistingDestination[] {
     return this.#controllers().destinations();
   }
 
-  /** Whether every PriceBook that was there has been looked at. */
+  /** True when every existing PriceBook has been read. */
   pricesKnown(): boolean {
     return this.#controllers().pricesKnown?.() ?? true;
   }
 
-  /** As {@link Controllers.giverOf}. */
+  /** See {@link Controllers.giverOf}. */
   giverOf(override: string | undefined): ReturnType<Controllers['giverOf']> {
     return this.#controllers().giverOf?.(override);
   }
 }
 
 /**
- * A part that begins when the custom resources have been looked at. They say who pays, for what and in which
- * windows: until then the settings are those of the environment alone, and what is done by them is wrong. Where
- * custom resources cannot be read the part waits; what it would have done is done later.
+ * Returns a component that starts when the custom resources have been read. They define who pays,
+ * for what, and in which windows; before that only the settings of the environment apply. The
+ * component waits while the custom resources cannot be read, and does its work later.
  */
 export function whenConfigured(
   customResources: Pick<CustomResources, 'ready'>,
-  part: Component,
+  component: Component,
 ): Component {
   return {
-    name: part.name,
+    name: component.name,
     run: async (signal) => {
       try {
         await customResources.ready(signal);
@@ -65,7 +68,7 @@ export function whenConfigured(
         if (signal.aborted) return;
         throw error;
       }
-      await part.run(signal);
+      await component.run(signal);
     },
   };
 }

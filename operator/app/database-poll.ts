@@ -17,20 +17,20 @@ const POLL_MS = 2_000;
 const CANDIDATE_MS = 5_000;
 /** A leader releases the Lease after this time without an answer. */
 const LEADER_MS = 30_000;
-/** After an outage a candidate leaves the Lease for so long to a leader that still has its timelines. */
+/** After an outage a candidate waits this long for a leader that still has its timelines. */
 const PRECEDENCE_MS = 10_000;
-/** A standby is ready for so long after an answer. */
+/** A standby is ready for this long after an answer. */
 export const READY_MS = 60_000;
 
 /**
- * Reads the row of the stream every two seconds, on a leader and on a standby. From it follow who may hold the Lease,
- * who is ready, and whether another process has led since.
+ * Reads the row of the stream every two seconds, on a leader and on a standby. The row decides who
+ * may hold the Lease, who is ready, and whether another process has led since.
  */
 export class DatabasePoll {
   readonly #options: DatabasePollOptions;
   #seen: SeenStream | undefined;
   #answeredAt = -Infinity;
-  /** Since when every read was answered. */
+  /** Start of the current series of answered reads (monotonic). */
   #answeringSince = -Infinity;
   #failure: string | undefined;
   readonly #listeners = new Set<() => void>();
@@ -39,7 +39,7 @@ export class DatabasePoll {
     this.#options = options;
   }
 
-  /** Reads the row again and again until the signal is aborted. */
+  /** Reads the row repeatedly until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.#options.clock.sleep(POLL_MS, signal).catch(() => undefined);
@@ -48,8 +48,8 @@ export class DatabasePoll {
   }
 
   /**
-   * Why this process may not hold the Lease now; undefined where it may. `holds`: it does. `hasTimelines`: it led last,
-   * and could go on where it was.
+   * Returns why this process may not hold the Lease now, or undefined. `holds`: it holds the Lease.
+   * `hasTimelines`: it led last and can continue from its timelines.
    */
   obstacle({ holds, hasTimelines }: { holds: boolean; hasTimelines: boolean }): string | undefined {
     const now = this.#options.clock.monotonic();
@@ -58,21 +58,23 @@ export class DatabasePoll {
     }
     if (this.#seen?.schema === 'newer') return NEWER;
     const isNewlyBack = now - this.#answeringSince < PRECEDENCE_MS;
-    return isNewlyBack && !hasTimelines ? 'the database is back for a moment only' : undefined;
+    return isNewlyBack && !hasTimelines
+      ? 'the database has answered for less than 10 seconds'
+      : undefined;
   }
 
-  /** Whether another process has led since this one got the epoch. */
+  /** Returns whether another process has led since this one received the epoch. */
   isPassed(epoch: number): boolean {
     return this.#seen !== undefined && this.#seen.epoch > epoch;
   }
 
-  /** Calls after each answer. Ends with the returned function. */
+  /** Calls the listener after each answer. The returned function ends the subscription. */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
-  /** What makes a standby ready, as far as the database says it. */
+  /** Readiness checks of a standby that depend on the database. */
   readiness(): readonly ReadinessCheck[] {
     const isReached = this.#options.clock.monotonic() - this.#answeredAt <= READY_MS;
     const isKnown = this.#seen?.schema !== 'newer';

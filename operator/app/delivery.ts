@@ -20,10 +20,10 @@ import { aborted, type Component } from './components.ts';
 import { Stream, type StreamSource } from './stream.ts';
 import type { Noticed } from '../delivery/noticed.ts';
 
-/** What goes to billing systems, and what comes back from them. */
+/** Delivery to the billing systems, and the enforcement of their alerts. */
 export interface Billing {
   readonly stream: Stream;
-  /** Keeps the sums of the stream. Ended after whatever shows them. */
+  /** Maintains the sums of the stream. Stop it after the components that show the sums. */
   readonly sums: Component;
   readonly noticedOf: (status: DestinationStatus) => Noticed;
   readonly enforcement: Enforcement;
@@ -31,7 +31,10 @@ export interface Billing {
   readonly components: readonly Component[];
 }
 
-/** Delivery of events, the comparisons with what arrived, and the enforcement of alerts. */
+/**
+ * Builds delivery of events, the comparisons with the billing systems, and the enforcement of
+ * alerts.
+ */
 export async function buildDelivery(
   context: BuildContext,
   cluster: ClusterView,
@@ -70,13 +73,13 @@ export async function buildDelivery(
     overridesKnown: (signal) => customResources.ready(signal),
     events: new EventRecorder({ connection, clock, logger, instance }),
   });
-  const { held, component: heldPart } = buildHeldUsage(context, discovery, metering);
-  // Nothing may be pushed, and no alert come, before.
+  const { held, component: heldComponent } = buildHeldUsage(context, discovery, metering);
+  // Load both before any push or alert arrives.
   await enforcement.load();
   await held.load();
   return {
     stream,
-    sums: sumsPart(summing),
+    sums: sumsComponent(summing),
     held,
     noticedOf: (status) => ({
       drift: drift.reportOf(status.name),
@@ -86,7 +89,7 @@ export async function buildDelivery(
     }),
     enforcement,
     components: [
-      // A destination that is not known yet would count as gone.
+      // Without the custom resources a destination would count as deleted.
       whenConfigured(customResources, { name: 'delivery', run: (signal) => stream.feed(signal) }),
       {
         name: 'destination watches',
@@ -95,15 +98,15 @@ export async function buildDelivery(
           await Promise.all(watches.map((watch) => watch.run(signal)));
         },
       },
-      // A book that is not known yet would count as none.
+      // Without the custom resources a price book would count as missing.
       whenConfigured(customResources, { name: 'prices', run: (signal) => prices.run(signal) }),
       { name: 'enforcement', run: (signal) => enforcement.run(signal) },
-      heldPart,
+      heldComponent,
     ],
   };
 }
 
-function sumsPart(summing: Summing): Component {
+function sumsComponent(summing: Summing): Component {
   return {
     name: 'sums',
     run: async (signal) => {
@@ -115,8 +118,8 @@ function sumsPart(summing: Summing): Component {
 }
 
 /**
- * The way of pushed usage into the ledger. Until the custom resources have been looked at, whatever they
- * say, usage of tenants that nobody knows is held: it is released where they want it to be.
+ * Builds the path of pushed usage into the ledger. Until the custom resources have been read, usage
+ * of unknown tenants is held whatever they say. It is released afterwards if they allow it.
  */
 function buildHeldUsage(
   { settings, ledger, clock, customResources }: BuildContext,
@@ -148,7 +151,10 @@ function buildHeldUsage(
   return { held, component };
 }
 
-/** The stream of this operator: fed by the settings in force, and offboarded by what discovery has given up. */
+/**
+ * The stream of this operator. The settings in force name its destinations, and discovery names the
+ * departed tenants.
+ */
 function ownStream(
   context: BuildContext,
   { discovery, observation }: ClusterView,
@@ -173,7 +179,7 @@ function ownStream(
     },
     existing: () => customResources.destinations(),
     wanted: () => settings.current().billing.destinations,
-    noneWanted: isMeter ? 'a hub feeds what it has' : 'events stay in the ledger',
+    noneWanted: isMeter ? 'a hub feeds its events' : 'events stay in the ledger',
     othersFeed: isMeter,
     subscribe: (listener) => {
       const endings = [settings.subscribe(listener), discovery.subscribe(listener)];
@@ -181,13 +187,13 @@ function ownStream(
         for (const end of endings) end();
       };
     },
-    // A meter accepts departures together with a hub.
+    // A meter accepts departures together with a hub (`acceptDepartures` in fleet-reports.ts).
     departures: () => (isMeter ? [] : discovery.offboarded()),
     depart: departing(discovery, new Revocations(ledger, clock)),
   };
 }
 
-/** Ends the portal tokens of a departed customer, and hands the customer over to delivery. */
+/** Revokes the portal tokens of a departed tenant, then hands the tenant over to delivery. */
 export function departing(
   discovery: Pick<Discovery, 'acceptOffboarding'>,
   tokens: Pick<Revocations, 'revokeAll'>,

@@ -16,8 +16,9 @@ interface Reported {
 }
 
 /**
- * Keeps a record in the stream of what only this process knows as its meter, for a hub (docs/how-to/fleet.md#what-a-meter-reports). It reports
- * nothing before the custom resources are known: a hub would feed the operator's own destinations.
+ * Writes the facts that only this process knows as the meter of its stream, for a hub
+ * (docs/how-to/fleet.md#what-a-meter-reports). It reports nothing before the custom resources are
+ * known: a hub would feed the operator's own destinations.
  */
 export function fleetReports(context: BuildContext, reported: Reported): Component {
   const { ledger, clock, logger, environment } = context;
@@ -49,8 +50,9 @@ export function fleetReports(context: BuildContext, reported: Reported): Compone
 }
 
 /**
- * Accepts the departure of each tenant that no gap can bring usage for, or that left more than MAX_BACKFILL ago. Own destinations
- * are asked before; a hub reads the accepted departures in the records of discovery.
+ * Accepts the departure of each tenant for which no gap can bring usage, or that left more than
+ * MAX_BACKFILL ago. Offboards it at the own destinations first; a hub reads accepted departures in
+ * the records of discovery.
  */
 async function acceptDepartures(
   { settings, clock, logger }: BuildContext,

@@ -15,16 +15,16 @@ import type { BuildContext } from './build-context.ts';
 import type { ClusterView } from './cluster-view.ts';
 import type { Metering } from './metering.ts';
 
-/** What is known of the meter of a stream: in its own process, and where only its records are read. */
+/** The state of a stream's meter, in its own process or read from its records. */
 export interface KnownMeter<Report = MeterFacts | undefined> extends DiscoveryView, MeteringView {
-  /** What it reports of itself, lists shortened; undefined while nothing is known. */
+  /** The meter's report with shortened lists; undefined before the first one. */
   readonly report: () => Report;
-  /** Milliseconds since it reported anything new; undefined while nothing is known. */
+  /** Milliseconds since the last new report; undefined before the first one. */
   silentMs(): number | undefined;
 }
 
 /** The meter of this process. */
-export function ownMeter(
+export function localMeter(
   { version, environment, settings, customResources }: BuildContext,
   known: {
     readonly cluster: ClusterView;
@@ -84,7 +84,7 @@ export function ownMeter(
   };
 }
 
-/** The meter of another process, by the records that it writes beside the events of its stream. */
+/** The meter of another process, from the records beside the events of its stream. */
 export function recordedMeter(watch: StreamWatch): KnownMeter {
   return {
     known: () => watch.report() !== undefined,
@@ -112,7 +112,7 @@ function firstOf<T>(all: readonly T[]): { readonly total: number; readonly items
 
 type LastReports = Pick<Metering['windows'], 'lastReport'>;
 
-/** What the last window in which GPUs were measured found that nobody can be billed for. */
+/** Usage without a tenant to bill, in the last window that measured GPUs. */
 function lastUnattributed(windows: LastReports): Unattributed {
   const { unattributed } = windows.lastReport('gpus') ?? {};
   if (unattributed === undefined) return NOTHING_UNATTRIBUTED;
@@ -121,8 +121,8 @@ function lastUnattributed(windows: LastReports): Unattributed {
 }
 
 /**
- * What discovery found, the nodes that several tenant clusters claimed in the last window that looked at
- * nodes, and what tenants say of nodes of their own that somebody should look at.
+ * Problems of attribution: those of discovery, nodes that several tenant clusters claimed in the
+ * last window with nodes, and private nodes to check.
  */
 export function attributionProblems({
   discovery,

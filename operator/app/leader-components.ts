@@ -6,7 +6,7 @@ import type { CustomResources } from './custom-resources.ts';
 import { exportTelemetry } from './otlp.ts';
 import { aborted, type Component } from './components.ts';
 
-/** With the ways out of the process, which `parts` close. */
+/** Adds the outbound clients to the context. `components` close them. */
 export async function reachOut<T extends LeaderContext>(
   leader: T,
   customResources: CustomResources,
@@ -17,8 +17,10 @@ export async function reachOut<T extends LeaderContext>(
   return { context: { ...leader, outbound, customResources, tracer }, components };
 }
 
-/** Answers requests. Ended after what it shows, which is there as long as it answers. */
-export function httpPart(
+/**
+ * The component that answers HTTP requests. Stop it before the components whose data it shows end.
+ */
+export function httpComponent(
   { front, clock, logger, version, registry: metrics }: LeaderContext,
   served: Pick<HttpServerOptions, 'views' | 'ledger' | 'totals' | 'streams'>,
 ): Component {
@@ -34,11 +36,14 @@ export function httpPart(
 }
 
 const READY_POLL_MS = 500;
-/** What cannot be removed in this time is removed while the process stands by. */
+/** Longest wait for the removal. If it fails, the standby removes the label later. */
 const REMOVE_MS = 2_000;
 
-/** Puts the label of the leader on the own pod once all is ready, and takes it off before anything else ends. */
-export function labelParts(
+/**
+ * Sets the leader label on the own pod once all is ready. Removes it before any other component
+ * ends.
+ */
+export function labelComponents(
   { label, clock }: LeaderContext,
   readiness: Views['readiness'],
 ): readonly Component[] {

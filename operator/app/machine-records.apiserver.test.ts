@@ -110,7 +110,10 @@ async function addNode(name: string, machine: string, labels: object = {}): Prom
 }
 
 const count = ({ rig }: Started, nodes: number): Promise<void> =>
-  waitUntil(() => (rig.apis.list()[0]?.privateNodeCount() ?? 0) === nodes, `${nodes} own nodes`);
+  waitUntil(
+    () => (rig.apis.list()[0]?.privateNodeCount() ?? 0) === nodes,
+    `${nodes} private nodes`,
+  );
 
 /** The node events of whole windows of the next seconds. */
 async function nodeEvents({ rig, ledger }: Started): Promise<readonly UsageEvent[]> {

@@ -24,7 +24,7 @@ interface MachineRecordWatchOptions extends WatchMeans {
 interface RecordKind {
   readonly group: string;
   readonly plural: string;
-  /** The preferred one first. */
+  /** The preferred version first. */
   readonly versions: readonly [string, ...string[]];
   readonly clusterScoped?: true;
   readonly project: Projection<MachineRecord>;
@@ -53,9 +53,10 @@ const KINDS: readonly RecordKind[] = [
 ];
 
 /**
- * The host cluster's own records of machines, and the part that watches them: from when the first
- * tenant cluster's word about its nodes does not count (docs/explanation/nodes.md#records-of-machines). What is
- * not served, or forbidden, is logged once and holds up nobody.
+ * Returns the host cluster's records of machines, and the component that watches them. The watches
+ * start when the first tenant cluster trusts the provider about its nodes
+ * (docs/explanation/nodes.md#records-of-machines). A kind that is not served, or forbidden, is
+ * logged once and blocks nothing.
  */
 export function createMachineRecordWatch(options: MachineRecordWatchOptions): {
   readonly records: MachineRecords;
@@ -94,7 +95,10 @@ function sourceOf(
   });
 }
 
-/** What was seen once is kept while its watch fails; what is forbidden will not be seen. */
+/**
+ * Returns whether the records of a kind are known. A failing watch keeps the objects of an earlier
+ * list; a forbidden kind never has any.
+ */
 function isKnown({ state, freshAt, reason }: SourceHealth): boolean {
   if (state === 'failing') return freshAt > 0 || reason?.startsWith('HTTP 403') === true;
   return state !== 'starting';

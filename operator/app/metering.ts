@@ -13,21 +13,21 @@ import { whenConfigured } from './custom-resources.ts';
 import type { Component } from './components.ts';
 import { createConfiguredMetrics, createPrometheus, type Prometheus } from './prometheus.ts';
 
-/** What makes usage events, and what may be asked about them. */
+/** Makes usage events, and answers questions about them. */
 export interface Metering {
   readonly catalog: () => Catalog;
   readonly windows: Collector;
-  /** The gaps of the windows and of Prometheus. */
+  /** The gaps of windows and of Prometheus measurements. */
   readonly gaps: () => readonly Gap[];
   readonly explanations: Pick<Explanations, 'find'>;
-  /** What Prometheus is asked for an event that it measured; undefined for all others. */
+  /** The Prometheus query of an event; undefined if Prometheus did not measure it. */
   readonly question: Prometheus['question'];
-  /** As in {@link Prometheus}. */
+  /** See {@link Prometheus}. */
   readonly prometheus: Prometheus['report'];
   readonly components: readonly Component[];
 }
 
-/** The windows with what stands behind their numbers, and the measurements of Prometheus. */
+/** Builds the windows with the evidence of their numbers, and the measurements of Prometheus. */
 export async function buildMetering(
   context: BuildContext,
   cluster: ClusterView,
@@ -67,7 +67,8 @@ export async function buildMetering(
     ledger,
     registry: context.registry,
   });
-  const whenSet = (part: Component): Component => whenConfigured(context.customResources, part);
+  const whenSet = (component: Component): Component =>
+    whenConfigured(context.customResources, component);
   return {
     catalog: createLiveCatalog(settings, () => configured.definitions(), logger),
     windows,
@@ -76,7 +77,7 @@ export async function buildMetering(
     question: (event) => prometheus.question(event),
     prometheus: () => prometheus.report(),
     components: [
-      ...configured.parts,
+      ...configured.components,
       { name: 'windows', run: (signal: AbortSignal) => closeWindows(windows, signal) },
       prometheus.component,
     ].map(whenSet),
@@ -88,7 +89,7 @@ async function closeWindows(windows: Pick<Collector, 'run'>, signal: AbortSignal
   if (end.kind === 'ledger') throw new Error(end.reason);
 }
 
-/** Explanations out of the ledger, and of events from before out of the files of an earlier release. */
+/** Reads explanations from the ledger, and for events of an earlier release from its files. */
 async function openExplanations({
   environment,
   ledger,
@@ -101,8 +102,8 @@ async function openExplanations({
 }
 
 /**
- * The catalogue of the settings and of the Prometheus metrics in force; the last good one when a policy
- * declares a metric that cannot be.
+ * Returns the catalogue of the settings and the Prometheus metrics in force. If a policy declares
+ * an invalid metric, the last valid catalogue stays.
  */
 export function createLiveCatalog(
   settings: SettingsStore,

@@ -5,19 +5,24 @@ import { PRIVATE_NODES_SOURCE } from '../metering/windows/private-node-limit.ts'
 import { TENANT_API } from '../metering/windows/tenant-scopes.ts';
 
 /**
- * Usage samples that were missed cannot be had later, what the collector gave up is given up, and own nodes
- * and resource slices that are too many are left out of windows that are closed; everything else may still
- * be filled, unless its reason is one of {@link FINAL_REASONS}.
+ * Sources whose gaps never fill. Other gaps may fill later, except for {@link FINAL_REASONS}.
+ * - `metrics`: a missed usage sample cannot be read later.
+ * - `collector`: the collector gave the stretch up.
+ * - `resourceslices` and private nodes: closed windows left out what exceeds the limit.
  */
 const NEVER_FILLED = ['metrics', 'collector', 'resourceslices', PRIVATE_NODES_SOURCE];
 
-/** What these sources measure is of one tenant cluster; others fail for a namespace, and for whoever is in it. */
+/**
+ * Sources with a scope of one tenant cluster. All others fail for a namespace, and for every tenant
+ * in it.
+ */
 const OF_ONE_CLUSTER = [TENANT_API, 'prometheus'];
 
 /**
- * Tells whether usage of a tenant may still come out of a gap: its offboarding has to wait for that. A gap
- * of a tenant cluster holds up those that it was billed to, also when it is gone; one of a whole scope,
- * such as all pods, or of what nobody knows any more, may hide usage of anybody.
+ * Returns whether usage of a tenant may still come from a gap, so that its offboarding must wait.
+ * 1. A gap of a tenant cluster affects the tenants that it was billed to, also after its end.
+ * 2. A gap of a broad scope, such as all pods, or of an unknown scope may hide usage of every
+ *    tenant.
  */
 export function openGaps(
   gaps: readonly Gap[],
@@ -35,7 +40,7 @@ export function openGaps(
   return (tenant) => withGaps.has(tenant);
 }
 
-/** Whom the usage in a gap may be billed to; nobody where that cannot be told. */
+/** Tenants to whom the usage in a gap may be billed; empty if unknown. */
 function tenantsOf(
   { source, scope, from, to }: Gap,
   tenantClusters: Pick<TenantClusterTimelines, 'statesOf' | 'tenancies'>,

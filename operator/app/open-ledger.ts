@@ -16,8 +16,8 @@ import type { Logger } from '../telemetry/logger.ts';
 import { SumsStore } from '../billing/usage/sums-store.ts';
 
 /**
- * Opens the ledger in a database, or in DATA_DIR where there is none. With a database this process leads the stream from
- * then on: it migrates the tables, and whichever process led before is refused.
+ * Opens the ledger in the database, or in DATA_DIR without one. With a database this process leads
+ * the stream from then on: it migrates the tables, and the former leader's writes are refused.
  */
 export async function openLedger(
   { ledger, identity }: Pick<Settings, 'ledger' | 'identity'>,
@@ -38,8 +38,9 @@ export async function openLedger(
 }
 
 /**
- * Takes over sums from DATA_DIR, which has those of events that are deleted where an earlier release ran, or the ledger was. What
- * fails loses those: everything else is summed from the ledger.
+ * Copies the sums in DATA_DIR to the database. An earlier release or a ledger there may have left
+ * sums of events that are deleted. If it fails, only those sums are lost: all others are rebuilt
+ * from the ledger.
  */
 async function adoptSums(
   directory: string,
@@ -62,7 +63,10 @@ async function adoptSums(
   }
 }
 
-/** The databases that LEDGER_URL or LEDGER_URL_FILE names: one, of a hub also several; none where the ledger is in DATA_DIR. */
+/**
+ * The databases of LEDGER_URL or LEDGER_URL_FILE; empty for a ledger in DATA_DIR. Several are valid
+ * for a hub only.
+ */
 export async function ledgerDatabases({
   ledger,
   role,

@@ -37,7 +37,7 @@ async function exporting(registry: Registry, variables: Environment) {
   const options = { registry, clock, logger, version: '1.2.3', instance: 'meterfeed-0' };
   const made = await exportTelemetry({ ...options, environment: loaded.settings }, outbound);
   const stopping = new AbortController();
-  const ended = Promise.all(made.components.map((part) => part.run(stopping.signal)));
+  const ended = Promise.all(made.components.map((component) => component.run(stopping.signal)));
   return {
     tracer: made.tracer,
     logger,

@@ -12,8 +12,8 @@ import { aborted, type Component } from './components.ts';
 const TIMEOUTS = { connect: 5_000, headers: 10_000, body: 5_000, total: 10_000 };
 
 /**
- * Begins to report metrics and traces where a collector is named. Where none is, nothing of OpenTelemetry is loaded, and there
- * is no tracer.
+ * Starts the export of metrics and traces if a collector is configured. Otherwise it loads nothing
+ * of OpenTelemetry and returns no tracer.
  */
 export async function exportTelemetry(
   options: Pick<
@@ -53,7 +53,7 @@ export async function exportTelemetry(
     },
     onFailure: (reason) => log.warn(reason, `[metrics] not exported: ${reason}`),
   });
-  const part: Component = {
+  const component: Component = {
     name: 'telemetry export',
     run: async (signal) => {
       await aborted(signal);
@@ -61,10 +61,10 @@ export async function exportTelemetry(
       await client.close();
     },
   };
-  return { tracer: otlp.tracer, components: [part] };
+  return { tracer: otlp.tracer, components: [component] };
 }
 
-/** Destinations whose calls with usage are traced. */
+/** Wraps destinations so that each delivery is traced. */
 export function tracedDestinations(create: CreateDestination, tracer: Tracer): CreateDestination {
   return (settings) => {
     const made = create(settings);

@@ -7,10 +7,10 @@ import type { AdjustableLogger } from '../telemetry/create-logger.ts';
 /** The operator's version, in status, metrics and the User-Agent header. */
 export const VERSION: string = packageJson.version;
 
-/** Where the operator's objects live when it runs outside of a cluster. */
+/** Namespace of the operator's objects when it runs outside a cluster. */
 const DEFAULT_NAMESPACE = 'meterfeed-system';
 
-/** KUBECONFIG when it is set, else the service account of the pod. */
+/** Access by KUBECONFIG if it is set, else by the pod's service account. */
 export function clusterAccess(environment: Environment): ClusterAccess {
   const path = environment['KUBECONFIG'];
   if (path !== undefined && path !== '') return { kind: 'file', path };
@@ -21,25 +21,28 @@ export function clusterAccess(environment: Environment): ClusterAccess {
   };
 }
 
-/** As {@link clusterAccess}, for a hub, which may do without: undefined where there is neither KUBECONFIG nor a service account. */
+/**
+ * Access of a hub's cluster, see {@link clusterAccess}. Undefined with neither KUBECONFIG nor a
+ * service account: a hub needs no cluster.
+ */
 export function hubClusterAccess(environment: Environment): ClusterAccess | undefined {
   const access = clusterAccess(environment);
   return access.kind === 'file' || inClusterNamespace() !== undefined ? access : undefined;
 }
 
-/** The operator's own namespace: its Lease, and the only Secrets that destinations may name. */
+/** The operator's own namespace, with its Lease and the only Secrets that destinations may name. */
 export function ownNamespace(environment: Environment): string {
   return environment['POD_NAMESPACE'] || inClusterNamespace() || DEFAULT_NAMESPACE;
 }
 
-/** Which process this is: POD_NAME, else the name of this machine, which is that of the pod as a rule. */
+/** Identity of this process: POD_NAME, else the host name, which in a pod is the pod's name. */
 export function ownInstance(environment: Environment, machine: string): string {
   return environment['POD_NAME'] || machine;
 }
 
 /**
- * The log follows `logLevel` of the MeteringPolicy while the operator runs, and falls back to LOG_LEVEL
- * when the policy says nothing. Each change is logged, whatever the level.
+ * Applies `logLevel` of the MeteringPolicy to the logger, or LOG_LEVEL if the policy sets none.
+ * Logs each change at any level.
  */
 export function followLogLevel(settings: SettingsStore, logger: AdjustableLogger): void {
   settings.subscribe((next, previous) => {
@@ -51,10 +54,16 @@ export function followLogLevel(settings: SettingsStore, logger: AdjustableLogger
   });
 }
 
-/** A terminal and a supervisor may both tell a process to stop; only what comes later is impatience. */
+/**
+ * A terminal and a supervisor may both send a signal for one stop request. A later signal is a
+ * second request.
+ */
 const SAME_REQUEST_MS = 2_000;
 
-/** Aborted by SIGINT or SIGTERM; another one of them, seconds later, ends the process at once. */
+/**
+ * Returns a signal that SIGINT or SIGTERM aborts. A second one, more than two seconds later, ends
+ * the process at once.
+ */
 export function stopSignal(): AbortSignal {
   const stop = new AbortController();
   let requestedAt = 0;

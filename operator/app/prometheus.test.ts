@@ -92,8 +92,8 @@ test('configured metrics are in the catalogue as the file says, and billable one
 
   await writeFile(path, TWO.replace('false', 'true'));
   const stop = new AbortController();
-  const [part] = configured.parts;
-  const ended = part?.run(stop.signal);
+  const [component] = configured.components;
+  const ended = component?.run(stop.signal);
   await clock.advance(10_000);
   await clock.sleeper();
   expect(catalog().find('memory_in_use')?.informational).toBe(false);

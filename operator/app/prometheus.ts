@@ -27,14 +27,19 @@ type LoadedMetrics =
   | { readonly kind: 'metrics'; readonly metrics: readonly ConfiguredMetric[] }
   | { readonly kind: 'invalid'; readonly problems: readonly string[] };
 
-/** The metrics of PROMETHEUS_METRICS_FILE as the operator starts: a broken file is an error of configuration. */
+/**
+ * Reads the metrics of PROMETHEUS_METRICS_FILE at the start. A broken file is a configuration
+ * error.
+ */
 export async function loadConfiguredMetrics(settings: Settings): Promise<LoadedMetrics> {
   const { metricsFile } = settings.prometheus;
   if (metricsFile === undefined) return { kind: 'metrics', metrics: [] };
   return loadMetricsFile(metricsFile, codesOf(settings));
 }
 
-/** The metrics that a file adds to the catalogue, and who follows the file. */
+/**
+ * Returns the metrics that a file adds to the catalogue, and the component that follows the file.
+ */
 export function createConfiguredMetrics(options: {
   readonly initial: readonly ConfiguredMetric[];
   readonly path: string | undefined;
@@ -55,11 +60,11 @@ export function createConfiguredMetrics(options: {
     metrics,
     /** The same list until the file changes. */
     definitions,
-    parts: components,
+    components: components,
   };
 }
 
-/** Between attempts to read what is pending. */
+/** Pause between attempts to read pending work. */
 const READ_AGAIN_MS = 1_000;
 
 interface PrometheusOptions {
@@ -83,8 +88,8 @@ export interface Prometheus {
 }
 
 /**
- * Egress, utilisation and configured metrics, as long as there is a Prometheus to ask. Another server, or
- * other credentials, are taken up as after a restart: what is pending is in the ledger.
+ * Egress, utilisation and configured metrics, while a Prometheus is configured. Another server, or
+ * other credentials, apply as after a restart: pending work is in the ledger.
  */
 export function createPrometheus(options: PrometheusOptions): Prometheus {
   const { configured, settings, ledger } = options;
@@ -134,7 +139,7 @@ export function createPrometheus(options: PrometheusOptions): Prometheus {
           await meter(prometheus.url, prometheus, either);
         }
       } catch (error) {
-        // A database that is away at the start must not end the only process that watches.
+        // An unreachable database at the start must not end the only process that meters.
         if (!isPassing(error)) throw error;
         options.logger.warn(`[prometheus] ${errorText(error)}`);
         await options.clock.sleep(READ_AGAIN_MS, either).catch(() => undefined);
@@ -159,7 +164,7 @@ function codesOf({ metering }: Settings): ReadonlySet<string> {
   return new Set(metering.customMetrics.map(({ code }) => code));
 }
 
-/** What is made of a value, made anew only when the value is another one. */
+/** Returns a function that caches `make(value())` until the value changes. */
 function remembered<T, R>(value: () => T, make: (value: T) => R): () => R {
   let last: { readonly of: T; readonly made: R } | undefined;
   return () => {

@@ -19,7 +19,7 @@ import { buildOperator } from './build-operator.ts';
 import { buildHub } from './hub/build-hub.ts';
 import { HubTerms } from './hub/hub-terms.ts';
 import { ledgerDatabases } from './open-ledger.ts';
-import { type PartsEnd, runParts, STOP_DEADLINE_MS } from './components.ts';
+import { type ComponentsEnd, runComponents, STOP_DEADLINE_MS } from './components.ts';
 import { followLogLevel } from './process.ts';
 import { readStoredPolicy } from './stored-policy.ts';
 import { DatabaseTerms, type Leading, type Terms, VolumeTerms } from './terms.ts';
@@ -27,7 +27,7 @@ import { DatabaseTerms, type Leading, type Terms, VolumeTerms } from './terms.ts
 /** The cluster that a process runs in. */
 export interface OwnCluster {
   readonly kubeConfig: KubeConfig;
-  /** The process's own, with the Secrets that BillingDestinations name. */
+  /** The process's own namespace, with the Secrets that BillingDestinations name. */
   readonly namespace: string;
 }
 
@@ -35,15 +35,15 @@ export interface RunOptions
   extends Pick<LeaderContext, 'version' | 'environment' | 'instance' | 'clock' | 'random'> {
   readonly logger: AdjustableLogger;
   readonly scrubber: Scrubber;
-  /** A hub may do without one. */
+  /** Absent for a hub outside a cluster. */
   readonly cluster?: OwnCluster | undefined;
-  /** The name of the pod that this process runs in, where it runs in one. */
+  /** Name of this process's pod; absent outside a pod. */
   readonly pod?: string | undefined;
-  /** What PROMETHEUS_METRICS_FILE held at the start. */
+  /** Metrics of PROMETHEUS_METRICS_FILE at the start. */
   readonly configuredMetrics?: readonly ConfiguredMetric[];
 }
 
-/** What stays while this process leads, steps down and leads again. */
+/** What outlives a term as the leader. */
 interface Process {
   readonly cluster: { readonly connection: Connection; readonly namespace: string } | undefined;
   readonly registry: Registry;
@@ -53,18 +53,22 @@ interface Process {
 }
 
 type BuiltEnd =
-  | PartsEnd
+  | ComponentsEnd
   | { readonly kind: 'rebuild'; readonly watchNamespaces: readonly string[] };
 
-/** Between a step-down and the next attempt to lead. */
+/** Pause between a step-down and the next attempt to lead. */
 const PAUSE_MS = 1_000;
 
 /**
- * Runs an operator, or a hub, until the signal is aborted or a part cannot go on: it stands by, leads, steps down where another
- * process leads, and stands by again (docs/reference/ledger-format.md#leader-and-standby). HTTP and the election outlive that;
- * everything else is built for each term.
+ * Runs an operator or a hub until the signal is aborted or a component fails. It stands by, leads,
+ * steps down when another process leads, and stands by again
+ * (docs/reference/ledger-format.md#leader-and-standby). HTTP and the election outlive a term;
+ * everything else is built for each one.
  */
-export async function runProcess(options: RunOptions, stopping: AbortSignal): Promise<PartsEnd> {
+export async function runProcess(
+  options: RunOptions,
+  stopping: AbortSignal,
+): Promise<ComponentsEnd> {
   const { environment, clock, logger, scrubber, pod } = options;
   const found = await ledgerDatabases(environment);
   if (found.kind === 'failed') {
@@ -106,7 +110,10 @@ export async function runProcess(options: RunOptions, stopping: AbortSignal): Pr
   return end;
 }
 
-/** How the process comes to lead: of a hub by a row in its first database, else by the Lease of its cluster. */
+/**
+ * How the process becomes leader: for a hub by a row in its first database, else by the Lease of
+ * its cluster.
+ */
 function termsOf(
   options: RunOptions & { readonly registry: Registry },
   [first, ...further]: readonly LedgerDatabase[],
@@ -134,7 +141,7 @@ async function leadInSlices(
   terms: Terms,
   lasting: Process,
   stopping: AbortSignal,
-): Promise<PartsEnd> {
+): Promise<ComponentsEnd> {
   const { clock, logger } = options;
   while (!stopping.aborted) {
     const end = await terms.run(
@@ -149,15 +156,16 @@ async function leadInSlices(
 }
 
 /**
- * Works as the leader. When the settings come to name other namespaces, all of it is stopped in order and built again:
- * the watches then resume from the journal, as they do after a restart (docs/how-to/operate.md#other-namespaces).
+ * Works as the leader. If the settings name other namespaces, it stops everything in order and
+ * builds it again. The watches then resume from the journal, as after a restart
+ * (docs/how-to/operate.md#other-namespaces).
  */
 async function lead(
   options: RunOptions,
   lasting: Process,
   leading: Leading,
   signal: AbortSignal,
-): Promise<PartsEnd> {
+): Promise<ComponentsEnd> {
   let watchNamespaces: readonly string[] | undefined;
   for (;;) {
     const own = new Set(lasting.registry.getMetricsAsArray().map(({ name }) => name));
@@ -171,12 +179,12 @@ async function lead(
     ({ watchNamespaces } = end);
     const named = watchNamespaces.length === 0 ? 'all' : watchNamespaces.join(', ');
     options.logger.info(
-      `[controller] everything is built again, to watch the namespaces: ${named}`,
+      `[controller] all components start again, to watch the namespaces: ${named}`,
     );
   }
 }
 
-/** From the building to its end. `given` are the namespaces to watch, when they are known. */
+/** Builds everything and runs it to its end. `given`: the namespaces to watch, if known. */
 async function runBuilt(
   options: RunOptions,
   process: Process & Leading,
@@ -195,8 +203,8 @@ async function runBuilt(
   const leader = { ...options, ...process, settings };
   if (process.kind === 'hub') {
     const { databases, epoch } = process;
-    const parts = await buildHub({ ...leader, databases, epoch, cluster, stopping });
-    return runParts(parts, stopping, { clock, logger });
+    const components = await buildHub({ ...leader, databases, epoch, cluster, stopping });
+    return runComponents(components, stopping, { clock, logger });
   }
   if (cluster === undefined) return { kind: 'failed', reason: 'KUBECONFIG: not set' };
   const { ledger, rollups } = process;
@@ -206,7 +214,7 @@ async function runBuilt(
   let wanted: readonly string[] | undefined;
   let requestedAt = 0;
   const ending = AbortSignal.any([stopping, rebuild.signal]);
-  const parts = await buildOperator({
+  const components = await buildOperator({
     ...leader,
     ...cluster,
     ledger,
@@ -220,18 +228,21 @@ async function runBuilt(
     },
     stopping: ending,
   });
-  const end = await runParts(parts, ending, { clock, logger });
+  const end = await runComponents(components, ending, { clock, logger });
   if (end.kind === 'failed' || wanted === undefined) return end;
   if (clock.monotonic() - requestedAt >= STOP_DEADLINE_MS) {
-    // Something may still be at work, and two of it must not be.
-    return { kind: 'failed', reason: 'it could not be stopped in time to watch other namespaces' };
+    // Components of the former build may still work, and must not work twice.
+    return {
+      kind: 'failed',
+      reason: 'the components did not stop in time to watch other namespaces',
+    };
   }
   return { kind: 'rebuild', watchNamespaces: wanted };
 }
 
 /**
- * The namespaces of the MeteringPolicy as it stands, so that watches are not built twice; those of the
- * environment where it names none or cannot be read. The controllers have the last word.
+ * Namespaces of the stored MeteringPolicy, so that watches are built only once. Those of the
+ * environment if the policy names none or cannot be read. The controllers correct them later.
  */
 async function namespacesRequestedFor(
   connection: Connection,

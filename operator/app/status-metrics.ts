@@ -10,10 +10,10 @@ type Watched = Pick<
   'name' | 'deadLetters' | 'parked' | 'blocked' | 'lagSeconds' | 'backlog'
 >;
 
-/** Less is an ordinary wait. */
+/** A shorter delay is normal. */
 const BEHIND_SECONDS = 3_600;
 
-/** What is wrong with destinations, as metrics to be alerted on: read when they are scraped. No tenant is a label. */
+/** Metrics for alerts about destinations, read at each scrape. No label names a tenant. */
 export function createDestinationMetrics(registry: Registry, list: () => readonly Watched[]): void {
   const label = createLabelLimit();
   const gauge = (
@@ -52,7 +52,7 @@ export function createDestinationMetrics(registry: Registry, list: () => readonl
   );
   gauge(
     'meterfeed_destination_volume_full_seconds',
-    'Until the volume of the ledger is full, of a destination that is more than an hour behind and stays so.',
+    'Seconds until the volume of the ledger is full, if the destination stays more than an hour behind.',
     ({ lagSeconds, backlog }) =>
       lagSeconds < BEHIND_SECONDS || backlog?.fullInMs === undefined
         ? undefined
@@ -61,8 +61,8 @@ export function createDestinationMetrics(registry: Registry, list: () => readonl
 }
 
 /**
- * What the front page shows, as metrics to be alerted on: read when they are scraped. No tenant is a
- * label.
+ * Metrics for alerts about the figures of the front page, read at each scrape. No label names a
+ * tenant.
  */
 export function createStatusMetrics(
   registry: Registry,
@@ -97,12 +97,12 @@ export function createStatusMetrics(
   );
   gauge(
     'meterfeed_held_events',
-    'Pushed events of tenants that nobody knows, held until somebody decides.',
+    'Pushed events of unknown tenants, held until someone decides.',
     () => (views.held?.list() ?? []).reduce((sum, { events }) => sum + events, 0),
   );
   gauge(
     'meterfeed_failed_tenant_apis',
-    'Tenant clusters that have nodes of their own, or are said to, and whose API cannot be read.',
+    'Tenant clusters with private nodes, known or declared, whose API cannot be read.',
     () => missed(views, tenantApis),
   );
   gauge(
@@ -113,12 +113,12 @@ export function createStatusMetrics(
   gauge('meterfeed_budgets', 'Tenants that have a budget.', () => budgets.list().length);
   gauge(
     'meterfeed_used_up_budgets',
-    'Tenants of whose budget nothing is left.',
+    'Tenants with an exhausted budget.',
     () => budgets.list().filter(({ used, limit }) => used >= limit).length,
   );
   const reached: Gauge<'percent'> = new Gauge({
     name: 'meterfeed_budget_threshold_reached_timestamp_seconds',
-    help: 'When a tenant last reached so many percent of its budget, of the periods that there are.',
+    help: 'When a tenant last reached this percentage of its budget, in the current periods.',
     labelNames: ['percent'],
     registers,
     collect: () => {
@@ -128,7 +128,7 @@ export function createStatusMetrics(
   });
 }
 
-/** How many failing tenant APIs somebody misses: most tenant clusters have no nodes of their own. */
+/** Counts the failing tenant APIs that matter: most tenant clusters have no private nodes. */
 function missed(views: Views, tenantApis: Pick<TenantApis, 'list'>): number {
   const withPrivateNodes = new Set([
     ...tenantApis.list().flatMap((unit) => (unit.hasOwnNodes ? [unit.id] : [])),

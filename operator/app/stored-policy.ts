@@ -4,7 +4,7 @@ import type { RequestFailure } from '../kubernetes/outcome.ts';
 import { resourcePath } from '../kubernetes/resource.ts';
 import { isRecord } from '../model/is-record.ts';
 
-/** The MeteringPolicy as the API server has it; undefined where there is none. */
+/** The MeteringPolicy at the API server; undefined if there is none. */
 export type StoredPolicy =
   | { readonly kind: 'ok'; readonly policy: Readonly<Record<string, unknown>> | undefined }
   | RequestFailure;

@@ -17,33 +17,42 @@ import type { StreamContext } from './build-context.ts';
 import { createDestinationMetrics } from './status-metrics.ts';
 import { tracedDestinations } from './otlp.ts';
 
-/** Where a stream comes from: an operator has its own, a hub finds some in its databases. */
+/** Origin of a stream: an operator has its own, a hub finds streams in its databases. */
 export interface StreamSource
   extends Pick<DeliveryOptions, 'catalog' | 'tenants' | 'othersFeed' | 'mayAppend'> {
   readonly name: StreamName;
   readonly ledger: Ledger;
-  /** Of the stream's own metrics. */
+  /** Registry of the stream's own metrics. */
   readonly registry: Registry;
-  /** Its sums of usage: an operator keeps them, a hub reads those of the stream's operator. Undefined while there are none. */
+  /**
+   * Sums of usage; undefined until they are open. An operator maintains them, a hub reads those of
+   * the stream's operator.
+   */
   readonly totals: () => UsageTotals | undefined;
-  /** Whether this process may act outside for the stream at this moment. */
+  /** Returns whether this process may change anything outside for the stream at this moment. */
   readonly mayAct: () => boolean;
-  /** As the stream wants destinations, out of those that this process makes. */
+  /** Adapts the destinations of this process to the stream. */
   readonly createDestination?: (create: CreateDestination) => CreateDestination;
   readonly existing: NonNullable<DeliveryOptions['existing']>;
-  /** Those to feed it to now. */
+  /** Destinations to feed the stream to now. */
   readonly wanted: () => readonly DestinationSettings[];
-  /** What it means, for the log, that there is none. */
+  /** Consequence of having no destination, for the log. */
   readonly noneWanted?: string;
-  /** Calls after a change of what is wanted, or of who has left. Ends with the returned function. */
+  /**
+   * Calls the listener after a change of the wanted destinations or of the departures. The returned
+   * function ends the subscription.
+   */
   readonly subscribe: (listener: () => void) => () => void;
-  /** Takes over what another process has fed; false where that is not possible now. */
+  /**
+   * Takes over the cursors of destinations that another process fed. Returns false if that is
+   * impossible now.
+   */
   readonly adopt?: (wanted: readonly DestinationSettings[]) => Promise<boolean>;
-  /** Whether another process feeds a destination: its cursor is left alone. */
+  /** Returns whether another process feeds a destination, so that its cursor must stay. */
   readonly isOthers?: (destination: string) => boolean;
-  /** Tenants that have left and are to be offboarded here. */
+  /** Departed tenants to offboard here. */
   readonly departures: () => readonly Departure[];
-  /** Hands one of them over to destinations, durably. */
+  /** Durably hands a departed tenant over to the destinations. */
   readonly depart: (
     departure: Departure,
     delivery: Pick<Delivery, 'offboard'>,
@@ -75,12 +84,18 @@ export class Stream {
     return this.origin.totals;
   }
 
-  /** Feeds the stream to the destinations that are wanted, which must all be known, until the signal is aborted. */
+  /**
+   * Feeds the stream to the wanted destinations until the signal is aborted. All of them must be
+   * known.
+   */
   async feed(signal: AbortSignal): Promise<void> {
     const { origin, delivery } = this;
     const { logger } = this.#context;
     let applied: readonly DestinationSettings[] | undefined;
-    /** What could not be taken over now is so with the next change. */
+    /**
+     * Applies the wanted destinations. Returns false if a takeover is impossible now; the next
+     * change retries it.
+     */
     const apply = async (): Promise<boolean> => {
       const wanted = origin.wanted();
       if ((await origin.adopt?.(wanted)) === false) return false;
@@ -105,7 +120,7 @@ export class Stream {
     await apply();
     const leave = origin.subscribe(() => void reconcile());
     const running = delivery.run(signal);
-    // Nobody is offboarded before every feeder is there to learn of it.
+    // Offboard only after every feeder exists to receive it.
     await reconcile();
     await running;
     leave();
@@ -116,13 +131,16 @@ function isSame<T>(some: readonly T[], others: readonly T[]): boolean {
   return some.length === others.length && some.every((one, index) => one === others[index]);
 }
 
-/** A stream as far as destinations are fed out of it. */
+/** A stream, as far as destinations are fed from it. */
 interface FedStream {
   readonly delivery: Pick<Delivery, 'apply' | 'reserve'>;
   readonly origin: Pick<StreamSource, 'name' | 'ledger' | 'wanted' | 'isOthers'>;
 }
 
-/** The cursors of destinations in all streams of this process. `named` begins what is said of one stream. */
+/**
+ * Cursors of destinations in all streams of this process. `named` returns the prefix for errors
+ * about one stream.
+ */
 export function destinationCursors(
   streams: () => readonly FedStream[],
   clock: Clock,
@@ -144,7 +162,7 @@ export function destinationCursors(
   };
 }
 
-/** Retires a cursor after the feeder has ended: the next commit would revive it. */
+/** Retires a cursor after its feeder has ended: a later commit would revive it. */
 async function retire(
   destination: string,
   { delivery, origin }: FedStream,
@@ -154,15 +172,15 @@ async function retire(
   const wanted = origin.wanted();
   await delivery.apply(wanted);
   const cursor = origin.ledger.cursors().find((one) => one.destination === destination);
-  // The environment may name a destination of the same name, which goes on at this cursor.
+  // A destination of the environment may have the same name and continue at this cursor.
   const stays = wanted.some(({ name }) => name === destination);
   if (stays || cursor === undefined || cursor.retiredAt !== undefined) return { kind: 'written' };
   return origin.ledger.retireCursor(destination, clock.now());
 }
 
 /**
- * Returns a function that hands over the tenants that have left, one after another. A call during another one does nothing:
- * with the next change those that are left are handed over.
+ * Returns a function that hands over the departed tenants one after another. A call during another
+ * call does nothing; the next change hands over those that are left.
  */
 export function offboarding(
   { departures, depart }: Pick<StreamSource, 'departures' | 'depart'>,
@@ -185,8 +203,8 @@ export function offboarding(
 }
 
 /**
- * Destinations of a process that leads: while it may not act they begin no call with an effect, and send no request of a call
- * that has begun (docs/explanation/delivery.md#one-process-delivers).
+ * Creates destinations of a leader. While it may not act, they start no call with side effects, and
+ * send no request of a call that has started (docs/explanation/delivery.md#one-process-delivers).
  */
 function destinationsOf(
   { clock, logger, outbound, tracer }: StreamContext,

@@ -56,7 +56,7 @@ function startDiscovery() {
   tenantObjects.subscribe(discovery.request);
   const running = Promise.all([
     runSources(sources, stop.signal),
-    ...tenantObjects.components.map((part) => part.run(stop.signal)),
+    ...tenantObjects.components.map((component) => component.run(stop.signal)),
     discovery.run(stop.signal),
   ]);
   return {

@@ -21,13 +21,17 @@ interface TenantObjectWatchesOptions extends WatchMeans {
 type Listener = (departed?: Departed) => void;
 
 /**
- * The watches of custom resources that stand for tenant clusters, one for each kind that has one, and the parts
- * that run them: each from when settings name its kind (docs/explanation/discovery.md#several-kinds-of-tenants).
+ * Watches of the custom resources that stand for tenant clusters, one for each such kind, and the
+ * components that run them. Each starts when the settings name its kind
+ * (docs/explanation/discovery.md#several-kinds-of-tenants).
  */
 export function createTenantObjectWatches(options: TenantObjectWatchesOptions): {
   readonly sources: ReadonlyMap<TenantSourceName, Source<TenantObject>>;
   readonly components: readonly Component[];
-  /** Calls when a custom resource has come, changed, or gone as `departed`. Before the parts run. */
+  /**
+   * Calls the listener when a custom resource is created, changed, or deleted as `departed`.
+   * Subscribe before the components run.
+   */
   readonly subscribe: (listener: Listener) => void;
 } {
   const { settings } = options;

@@ -11,48 +11,48 @@ import type { Logger } from '../telemetry/logger.ts';
 import { DatabasePoll, READY_MS } from './database-poll.ts';
 import type { HubDatabases } from './hub/hub-streams.ts';
 import { openLedger } from './open-ledger.ts';
-import { inTime, type PartsEnd } from './components.ts';
+import { inTime, type ComponentsEnd } from './components.ts';
 
-/** The name of the Lease in the operator's own namespace, which config/rbac repeats. */
+/** Name of the Lease in the operator's own namespace; config/rbac names it too. */
 export const LEASE = 'meterfeed';
 
 /** How a term as the leader ended. */
 export type TermEnd =
-  | PartsEnd
-  /** Another process leads by now, or may: this one stands by again. */
+  | ComponentsEnd
+  /** Another process leads, or may lead: this one stands by again. */
   | { readonly kind: 'stepped down'; readonly reason: string };
 
-/** What a process has that leads: the ledger of its cluster, or the databases of a hub. */
+/** State of a leader: the ledger of its cluster, or the databases of a hub. */
 export type Leading = {
-  /** Whether it may act on anything outside at this moment. */
+  /** Returns whether it may change anything outside at this moment. */
   readonly mayAct: () => boolean;
 } & (
   | {
       readonly kind: 'operator';
       readonly ledger: Ledger;
-      /** Sums of the ledger. */
+      /** Sums of the ledger's events. */
       readonly rollups: Rollups;
     }
   | { readonly kind: 'hub'; readonly databases: HubDatabases; readonly epoch: number }
 );
 
 /** Works as the leader until the signal is aborted. */
-export type LeadersWork = (leading: Leading, signal: AbortSignal) => Promise<PartsEnd>;
+export type LeadersWork = (leading: Leading, signal: AbortSignal) => Promise<ComponentsEnd>;
 
-/** How a process comes to lead, once after the other. */
+/** How a process becomes leader, one term after another. */
 export interface Terms {
-  /** What makes a process ready that does not lead. */
+  /** Readiness checks of a standby. */
   readiness(): readonly ReadinessCheck[];
-  /** Whether it may act on anything outside at this moment. */
+  /** Returns whether this process may change anything outside at this moment. */
   mayAct(): boolean;
-  /** Waits until this process leads, then works; the end of the work is awaited. */
+  /** Waits until this process leads, then runs the work and awaits its end. */
   run(work: LeadersWork, signal: AbortSignal): Promise<TermEnd>;
 }
 
-/** With what a process that stands by comes to lead. */
+/** Dependencies of a standby. */
 export interface StandbyContext {
   readonly environment: Settings;
-  /** Which process this is: the pod's name. */
+  /** The pod's name; identifies this process. */
   readonly instance: string;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -66,12 +66,15 @@ interface TermsOptions extends StandbyContext {
 }
 
 /**
- * Longer than the usual 15 s: there is no standby in a hurry, a restart takes its own lease back at
- * once, and a short absence of the API server must not end the only meter there is.
+ * Lease timings, longer than the usual 15 s. No standby waits, and a restarted process takes its
+ * own Lease back at once. A short outage of the API server must not end the only meter.
  */
 const ALONE = { duration: 60_000, renewDeadline: 45_000, renew: 9_000, retry: 3_000 };
 
-/** With a ledger in DATA_DIR: whoever has the volume is fenced by its lock, and the Lease is for copies of it. */
+/**
+ * Terms with a ledger in DATA_DIR. The volume's lock fences other processes on it; the Lease fences
+ * copies of the volume.
+ */
 export class VolumeTerms implements Terms {
   readonly #options: TermsOptions;
   #election: LeaderElection | undefined;
@@ -94,19 +97,19 @@ export class VolumeTerms implements Terms {
     const opened = await openLedger(environment, undefined, this.#options);
     if (opened.kind === 'failed') return unopened(opened.message);
     const { ledger, rollups } = opened;
-    // A copy of the volume has the pod's name and the ledger's id as well, and a lock of its own.
+    // A copy of the volume has the same pod name and ledger id, but its own lock.
     const lineage = `${this.#options.instance}_${ledger.stats().ledgerId}_`;
     const election = new LeaderElection({
       ...this.#options,
       name: LEASE,
       identity: lineage + randomBytes(4).toString('hex'),
       timings: ALONE,
-      // A restart on the same volume takes the lease back that the process before it has left.
+      // A restart on the same volume takes back the Lease of its predecessor.
       succession: { prefix: lineage, head: () => ledger.head() },
     });
     this.#election = election;
     const mayAct = (): boolean => election.isTrusted();
-    const lead = async (leading: AbortSignal): Promise<PartsEnd> => {
+    const lead = async (leading: AbortSignal): Promise<ComponentsEnd> => {
       const end = await work({ kind: 'operator', ledger, rollups, mayAct }, leading);
       await ledger.close();
       return end;
@@ -120,8 +123,8 @@ export class VolumeTerms implements Terms {
 }
 
 /**
- * With a ledger in a database: one process leads, another one stands by and keeps nothing but an election and a poll of
- * the database (docs/reference/ledger-format.md#leader-and-standby).
+ * Terms with a ledger in a database. One process leads; a standby only takes part in the election
+ * and polls the database (docs/reference/ledger-format.md#leader-and-standby).
  */
 export class DatabaseTerms implements Terms {
   readonly #options: TermsOptions;
@@ -194,7 +197,7 @@ export class DatabaseTerms implements Terms {
     const leave = this.#poll.subscribe(() => {
       if (this.#poll.isPassed(epoch)) passed.abort();
     });
-    const lead = async (leads: AbortSignal): Promise<PartsEnd> => {
+    const lead = async (leads: AbortSignal): Promise<ComponentsEnd> => {
       const mayAct = (): boolean => this.mayAct();
       const end = await work({ kind: 'operator', ledger, rollups, mayAct }, leads);
       await ledger.close();
@@ -203,7 +206,8 @@ export class DatabaseTerms implements Terms {
     const until = AbortSignal.any([leading, passed.signal]);
     const end = await inTime(lead, until, { signal, clock: this.#options.clock });
     leave();
-    // A part that the database refused ends first: the reason is the other leader, not the part.
+    // A component that the database refused ends first. Then the other leader is the reason, not
+    // the component.
     if (end.kind === 'failed') await this.#poll.poll();
     const reason = 'another process leads by the epoch of the database';
     return this.#poll.isPassed(epoch) ? { kind: 'stepped down', reason } : end;
@@ -214,7 +218,7 @@ function unopened(message: string): TermEnd {
   return { kind: 'failed', reason: `the ledger cannot be opened: ${message}` };
 }
 
-/** Works while elected. A lease that was lost is why it stepped down. */
+/** Runs the work while elected. A lost Lease is returned as a step-down. */
 async function elected(
   election: LeaderElection,
   signal: AbortSignal,

@@ -8,20 +8,20 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { Noticed } from '../delivery/noticed.ts';
 import type { KnownMeter } from './known-meter.ts';
 
-/** A stream as it is shown: that of an operator, and each of a hub. */
+/** A stream as the API shows it: that of an operator, or each of a hub. */
 export interface ShownStream {
   readonly name: StreamName;
   readonly ledger: Pick<Ledger, 'stats'>;
   readonly meter: KnownMeter;
   readonly destinations: DestinationsView;
-  /** Why it is not fed, if that is so. */
+  /** Returns why it is not fed, or undefined. */
   readonly problem?: () => string | undefined;
 }
 
-/** What differs from one stream to another, and is no matter of its meter or its destinations. */
+/** Views that differ between streams and concern neither meter nor destinations. */
 type OtherViews = Omit<Views, 'discovery' | 'metering' | 'destinations' | 'fleet'>;
 
-/** What the HTTP API shows of one stream. */
+/** Views of one stream for the HTTP API. */
 export function streamViews(stream: ShownStream, others: OtherViews): Views {
   const { meter, destinations } = stream;
   return {
@@ -33,11 +33,11 @@ export function streamViews(stream: ShownStream, others: OtherViews): Views {
   };
 }
 
-/** A stream on the page of the fleet. */
+/** View of a stream for the page of the fleet. */
 export function fleetStreamView(stream: ShownStream): FleetStreamView {
   const { name, meter, ledger, destinations } = stream;
   const report = meter.report();
-  const toldMsAgo = meter.silentMs();
+  const silentMs = meter.silentMs();
   const { sequence, lastWindowEnd } = ledger.stats();
   const statuses = destinations.list();
   return {
@@ -49,13 +49,13 @@ export function fleetStreamView(stream: ShownStream): FleetStreamView {
     lastWindowEnd,
     problem: stream.problem?.(),
     ...(report !== undefined &&
-      toldMsAgo !== undefined && {
+      silentMs !== undefined && {
         report: {
           version: report.version,
           role: report.role,
           ready: report.ready,
           waitsFor: report.waitsFor,
-          reportedMsAgo: toldMsAgo,
+          reportedMsAgo: silentMs,
           windowMs: report.windowMs,
           tenants: report.tenants,
           tenantClusters: report.tenantClusters,
@@ -67,7 +67,7 @@ export function fleetStreamView(stream: ShownStream): FleetStreamView {
   };
 }
 
-/** The destinations of a stream, with what is noticed of each. */
+/** Views of a stream's destinations, with the problems noticed at each. */
 export function destinationsView(
   delivery: Delivery,
   noticedOf: (status: DestinationStatus) => Noticed = () => ({}),
@@ -85,11 +85,11 @@ export function destinationsView(
   };
 }
 
-/** The destinations as the status of BillingDestinations shows them. */
+/** Views of the destinations for the status of BillingDestinations. */
 export function billingView(destinations: Pick<DestinationsView, 'list'>): BillingView {
   return {
     backlog: (name) => destinations.list().find((status) => status.name === name)?.backlog,
-    // Of what cannot start the controllers know more than delivery does.
+    // The controllers know more than delivery about destinations that cannot start.
     list: () => destinations.list().filter(({ problem }) => problem?.inForce !== false),
   };
 }

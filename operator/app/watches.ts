@@ -55,23 +55,26 @@ interface WatchesOptions {
   readonly metrics: ReflectorMetrics;
 }
 
-/** Learns what the watches bring, after the observation has taken it in. */
+/** Receives the changes of the watches after the observation has applied them. */
 interface HostListener {
-  /** A tenant cluster's workload, Namespace or platform object has come, changed, or gone as `departed`. */
+  /**
+   * Called when a tenant cluster's workload, Namespace or platform object is created, changed, or
+   * deleted as `departed`.
+   */
   readonly tenantClusters?: (departed?: Departed) => void;
   readonly nodes?: SourceHandler<NodeView>;
   readonly volumes?: SourceHandler<VolumeClaimView>;
   readonly loadBalancers?: SourceHandler<LoadBalancerView>;
 }
 
-/** The one watch of each kind, and who is told of it. */
+/** The one watch of each kind, with its listeners. */
 export interface Watches {
   readonly discovery: Omit<DiscoverySources, 'tenantObjects'>;
   readonly collector: CollectorSources;
-  /** What all of them bring. */
+  /** Changes of all watches. */
   readonly arrivals: QueuedArrivals;
   readonly all: readonly Pick<Source<Projected>, 'run' | 'ready' | 'health' | 'resource'>[];
-  /** For those that read the watches and so are built after them; before the watches run. */
+  /** Adds a listener that is built after the watches. Subscribe before the watches run. */
   subscribe(listener: HostListener): void;
 }
 
@@ -86,7 +89,7 @@ const PODS = { ...CORE, plural: 'pods' };
 const NODES = { ...CORE, plural: 'nodes' };
 const APPS = { group: 'apps', version: 'v1' } as const;
 const RESOURCE = { group: 'resource.k8s.io', version: 'v1' } as const;
-/** Clusters before 1.34 serve a beta of Dynamic Resource Allocation, or none. */
+/** Clusters before 1.34 serve a beta of Dynamic Resource Allocation, or no version. */
 const RESOURCE_VERSIONS = [RESOURCE.version, 'v1beta2', 'v1beta1'];
 
 type CreateWatch = <T extends Projected>(
@@ -166,17 +169,17 @@ export function createWatches(options: WatchesOptions): Watches {
     { clusterScoped: true },
   );
   const workloads = [statefulSets, deployments];
-  const held = { volumes, loadBalancers, resourceClaims, resourceSlices };
+  const hostObjects = { volumes, loadBalancers, resourceClaims, resourceSlices };
   return {
     discovery: { statefulSets, deployments, namespaces, instances },
-    collector: { pods, nodes, ...held, workloads, namespaces },
+    collector: { pods, nodes, ...hostObjects, workloads, namespaces },
     arrivals,
-    all: [pods, nodes, ...Object.values(held), ...workloads, namespaces, instances],
+    all: [pods, nodes, ...Object.values(hostObjects), ...workloads, namespaces, instances],
     subscribe: (listener) => void listeners.push(listener),
   };
 }
 
-/** Reports every change of an object to the listeners, and of what was deleted what departed. */
+/** Reports every change of an object to the listeners, and a deletion as a departure. */
 function reportOf<T extends Projected>(
   listeners: readonly HostListener[],
   departed: (last: T) => Departed,
@@ -210,7 +213,7 @@ function createWatchFactory(options: WatchesOptions, arrivals: QueuedArrivals): 
     });
 }
 
-/** Passes changes on to whoever has subscribed by then. */
+/** Passes changes on to the listeners subscribed by then. */
 function relay<T extends Projected>(
   listeners: readonly HostListener[],
   handlerOf: (listener: HostListener) => SourceHandler<T> | undefined,

@@ -1,6 +1,9 @@
 import type { Settings, SettingsStore } from '../settings/settings.ts';
 
-/** Resolves when the settings in force want something; false when the signal aborts before. */
+/**
+ * Resolves to true when `isWanted` holds for the settings in force, and to false if the signal is
+ * aborted first.
+ */
 export function whenWanted(
   settings: Pick<SettingsStore, 'current' | 'subscribe'>,
   isWanted: (settings: Settings) => boolean,

@@ -43,7 +43,7 @@ describe('a tenant cluster’s nodes are never unbilled without a failure that n
     rig.put(PLACE, statusFailure(403, {}));
     await rig.pass();
     expect(rig.failures()).toEqual([
-      'tenant-tenant-a-a: Secret "tenant-a/svc-kubeconfig": forbidden; let the operator get it',
+      'tenant-tenant-a-a: Secret "tenant-a/svc-kubeconfig": forbidden; allow the operator to get it',
     ]);
   });
 
@@ -68,7 +68,7 @@ describe('a tenant cluster’s nodes are never unbilled without a failure that n
     rig.put('tenant-a/reader', kubeconfigText());
     await rig.pass();
     expect(rig.access.list()).toHaveLength(1);
-    expect(new Set(rig.asked)).toEqual(new Set(['tenant-a/reader']));
+    expect(new Set(rig.requests)).toEqual(new Set(['tenant-a/reader']));
   });
 
   test('a Secret without any of the keys', async () => {
@@ -115,14 +115,14 @@ describe('tenant clusters are listed as failing that have no nodes of their own'
     const rig = rigOf({ TENANT_API: 'false' }, tenantCluster());
     rig.discovery.find(tenantCluster(), tenantCluster('b'));
     await rig.pass();
-    expect(rig.asked).toEqual([]);
+    expect(rig.requests).toEqual([]);
     expect(rig.failures()).toEqual([]);
   });
 
   test('a tenant cluster that is not metered is not asked', async () => {
     const rig = rigOf({}, tenantCluster('a', { excluded: true }));
     await rig.settle();
-    expect(rig.asked).toEqual([]);
+    expect(rig.requests).toEqual([]);
   });
 });
 
@@ -131,7 +131,7 @@ describe('P06: an admin’s credential is taken that nobody allowed', () => {
     const rig = rigOf({}, tenantCluster());
     rig.put('tenant-a/vc-a', kubeconfigText());
     await rig.pass();
-    expect(new Set(rig.asked)).toEqual(new Set([PLACE]));
+    expect(new Set(rig.requests)).toEqual(new Set([PLACE]));
     expect(rig.failures()).toEqual([MISSING]);
   });
 
@@ -195,12 +195,12 @@ describe('a kubeconfig changes and the operator goes on with the old one', () =>
     const rig = rigOf({ 'spec.tenantAPI.allowedHosts': '127.0.0.1' }, tenantCluster());
     rig.put(PLACE, kubeconfigText({ cluster: { server: 'https://127.0.0.1:1' } }));
     await rig.pass();
-    const polls = rig.asked.length;
+    const polls = rig.requests.length;
     expect(await rig.access.list()[0]?.connection.request('/api/v1/nodes')).toMatchObject({
       kind: 'network',
     });
     await rig.pass(30_000);
-    expect(rig.asked.length).toBe(polls + 1);
+    expect(rig.requests.length).toBe(polls + 1);
   });
 
   test('a token that has ended is refused, and one that will end is looked at then', async () => {
@@ -236,7 +236,7 @@ describe('a kubeconfig changes and the operator goes on with the old one', () =>
     };
     rig.put(PLACE, kubeconfigText({ user }));
     await rig.settle();
-    expect(rig.asked).toHaveLength(1);
+    expect(rig.requests).toHaveLength(1);
     expect(rig.failures()).toEqual([expect.stringContaining('its end is no date')]);
   });
 
@@ -247,7 +247,7 @@ describe('a kubeconfig changes and the operator goes on with the old one', () =>
       rig.put(PLACE, kubeconfigText({ user: { token: tokenEnding(`${end}`) } }));
       await rig.pass(1_000);
     }
-    expect(rig.asked.length).toBeLessThanOrEqual(7);
+    expect(rig.requests.length).toBeLessThanOrEqual(7);
   });
 });
 
@@ -259,10 +259,10 @@ describe('Secrets that may not be watched are asked for by name', () => {
       rig.put(`${namespace}/svc-kubeconfig`, kubeconfigText());
     }
     await rig.settle();
-    expect(rig.asked).toHaveLength(1_000);
+    expect(rig.requests).toHaveLength(1_000);
     const hours = 2;
     await rig.pass(hours * 3_600_000);
-    const perTwentySeconds = (rig.asked.length - 1_000) / (hours * 180);
+    const perTwentySeconds = (rig.requests.length - 1_000) / (hours * 180);
     expect(perTwentySeconds).toBeLessThan(15);
     // Each of them at least once in an hour.
     expect(perTwentySeconds).toBeGreaterThan(1_000 / 180);
@@ -308,7 +308,7 @@ describe('tenant clusters come and go', () => {
     rig.discovery.find(tenantCluster('a', { nodeMode: 'private' }));
     await rig.settle();
     expect(rig.failures()).toEqual([MISSING]);
-    expect(rig.asked).toEqual([PLACE, PLACE]);
+    expect(rig.requests).toEqual([PLACE, PLACE]);
   });
 
   test('listeners are told of each of a burst of changes apart', async () => {
@@ -354,7 +354,7 @@ test('an external tenant cluster’s kubeconfig is read from its file, and again
   );
   await write('https://169.254.169.254');
   expect(rig.failures()[0]).toContain('clusters[0].cluster.server: address not allowed');
-  expect(rig.asked).toEqual([]);
+  expect(rig.requests).toEqual([]);
 });
 
 test('no line that is logged has a credential in it', async () => {

@@ -17,9 +17,9 @@ import { KubeconfigFollower } from './kubeconfig-follower.ts';
 import type { MissingKubeconfig, TenantApi } from './tenant-api.ts';
 
 interface TenantApiAccessOptions {
-  /** To the host's API server, for the Secrets and the Services. */
+  /** Connection to the host's API server, for Secrets and Services. */
   readonly connection: Pick<Connection, 'request' | 'stream' | 'kubeConfig'>;
-  /** The namespaces that are watched; empty means all. */
+  /** Namespaces to watch; empty means all. */
   readonly watchNamespaces: readonly string[];
   readonly discovery: Pick<Discovery, 'clusters' | 'subscribe'>;
   readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
@@ -27,16 +27,18 @@ interface TenantApiAccessOptions {
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly logger: Logger;
-  /** For tests: how names become addresses. */
+  /** For tests: resolves names to addresses. */
   readonly lookup?: AddressLookup;
 }
 
-/** Kubeconfigs read at the same time, so that a fleet does not fall upon the API server at once. */
+/** Most kubeconfigs read at the same time, so that a fleet does not overload the API server. */
 const READS_AT_ONCE = 8;
-/** From one question for a single Secret to the next, over all tenant clusters, once all were asked for. */
+/**
+ * Pause between two requests for single Secrets, over all tenant clusters, after the first pass.
+ */
 const BETWEEN_QUESTIONS_MS = 2_000;
 
-/** A tenant cluster that is followed, and how to leave it. */
+/** A followed tenant cluster, and how to stop following it. */
 interface Followed {
   readonly follower: KubeconfigFollower;
   readonly leave: () => void;
@@ -44,10 +46,10 @@ interface Followed {
 }
 
 /**
- * Which tenant APIs can be talked to: for every tenant cluster that discovery finds, its kubeconfig is
- * looked for, read by the allow-list and turned into a connection with bounds of its own
- * (docs/how-to/private-nodes.md#what-a-kubeconfig-may-say). What has none
- * is listed with the reason.
+ * Connections to the APIs of tenant clusters. For each discovered tenant cluster it finds the
+ * kubeconfig, checks it against the allow-list, and makes a connection with its own limits
+ * (docs/how-to/private-nodes.md#what-a-kubeconfig-may-say). Tenant clusters without an accepted
+ * kubeconfig are listed with the reason.
  */
 export class TenantApiAccess {
   readonly #options: TenantApiAccessOptions;
@@ -88,23 +90,32 @@ export class TenantApiAccess {
     return this.#options.settings.current().tenantApi;
   }
 
-  /** Those with an accepted kubeconfig, whether or not they answer. */
+  /** APIs with an accepted kubeconfig, whether or not they answer. */
   list(): readonly TenantApi[] {
     return this.#followers().flatMap(({ api }) => api ?? []);
   }
 
-  /** Those without, by tenant cluster. Whether it is a failure that nobody gave one depends on whether it has own nodes. */
+  /**
+   * Tenant clusters without an accepted kubeconfig. An absent one is a failure only for a tenant
+   * cluster with private nodes.
+   */
   missing(): readonly MissingKubeconfig[] {
     return this.#followers().flatMap(({ missing }) => missing ?? []);
   }
 
-  /** Calls the listener after every change of {@link list} or {@link missing}; returns the end of the subscription. */
+  /**
+   * Calls the listener after every change of {@link list} or {@link missing}. The returned function
+   * ends the subscription.
+   */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Follows discovery, the secrets and the files until the signal aborts; closes its connections then. */
+  /**
+   * Follows discovery, the Secrets and the files until the signal aborts; then closes its
+   * connections.
+   */
   async run(signal: AbortSignal): Promise<void> {
     const { discovery, settings } = this.#options;
     const review = (): void => {
@@ -171,7 +182,7 @@ export class TenantApiAccess {
     }
   }
 
-  /** Listeners hear once of changes that follow each other at once. */
+  /** Notifies listeners once of changes in direct succession. */
   #announce(): void {
     if (this.#announced) return;
     this.#announced = true;
@@ -182,13 +193,16 @@ export class TenantApiAccess {
   }
 }
 
-/** Of other kinds than vCluster only those with nodes of their own: what the others run is on the host. */
+/**
+ * Returns whether a tenant cluster may have an API to read. Kinds other than vCluster need private
+ * nodes: all their other workloads run on the host.
+ */
 export function mayHaveApi({ excluded, source, nodeMode }: TenantCluster): boolean {
   if (excluded) return false;
   return source === 'workload' || source === 'external' || nodeMode === 'private';
 }
 
-/** `host:port` of an API server, an IPv6 address in brackets. */
+/** Returns `host:port` of an API server, with an IPv6 address in brackets. */
 function addressOf({ kubeConfig }: Pick<Connection, 'kubeConfig'>): string {
   const server = kubeConfig.getCurrentCluster()?.server ?? '';
   if (!URL.canParse(server)) return '';

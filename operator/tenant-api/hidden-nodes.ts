@@ -7,18 +7,21 @@ import type { WatchedTimelines } from './kind-watch.ts';
 
 interface HiddenNodesOptions {
   readonly timelines: Timelines<NodeView, NodeState>;
-  /** Whether a record of the host's says that the node's machine is there, and the node is billed by it. */
+  /**
+   * Returns whether a record of the host proves that the node's machine exists, and counts for
+   * billing.
+   */
   readonly lives: (node: NodeView) => boolean;
-  /** The node is gone for good. */
+  /** Called when the node is gone for good. */
   readonly release: (uid: string) => void;
-  /** What the journal knew of nodes, and until when. */
+  /** Nodes in the journal, and until when they were known (wall clock, milliseconds). */
   readonly known: { readonly objects: Iterable<NodeView>; readonly knownAt?: number } | undefined;
 }
 
 /**
- * Between the watch of a tenant cluster's nodes and their timelines: a node that its API shows no more
- * goes on as it was while the record of its machine lives (docs/explanation/nodes.md#records-of-machines), and
- * ends where that machine becomes a node of another name.
+ * Applies a tenant cluster's nodes to their timelines. A node that disappears from the API
+ * continues while the record of its machine lives (docs/explanation/nodes.md#records-of-machines).
+ * It ends when the machine becomes a node of another name.
  */
 export class HiddenNodes implements WatchedTimelines<NodeView> {
   readonly #options: HiddenNodesOptions;
@@ -26,11 +29,11 @@ export class HiddenNodes implements WatchedTimelines<NodeView> {
     string,
     {
       readonly node: NodeView;
-      /** Wall clock, milliseconds; 0 where the journal knew of it. */
+      /** Wall clock, milliseconds; 0 for a node from the journal. */
       readonly since: number;
     }
   >();
-  /** Until when it was known that the hidden nodes of the journal had a record. */
+  /** Until when the hidden nodes of the journal were known to have a record. */
   #knownAt: number | undefined;
 
   constructor(options: HiddenNodesOptions) {
@@ -45,7 +48,7 @@ export class HiddenNodes implements WatchedTimelines<NodeView> {
     return this.#options.timelines.kind;
   }
 
-  /** How many there are. */
+  /** Number of hidden nodes. */
   get size(): number {
     return this.#hidden.size;
   }
@@ -56,7 +59,7 @@ export class HiddenNodes implements WatchedTimelines<NodeView> {
     const ids = this.#hidden.size === 0 ? [] : machineIds(next);
     for (const { node, since } of this.#hidden.values()) {
       if (!machineIds(node).some((id) => ids.includes(id))) continue;
-      // The machine is billed as one node at any time.
+      // A machine is billed as one node at any time.
       const at = Math.min(arrival.at, Math.max(createdAt, since));
       this.#end(node, { at, knownUntil: at, late: false });
       createdAt = Math.max(createdAt, at);
@@ -75,8 +78,9 @@ export class HiddenNodes implements WatchedTimelines<NodeView> {
     this.#options.timelines.upserted(node, last, arrival);
   }
 
-  listed(holds: (object: Projected) => boolean, knownUntil: number, listedAt?: number): void {
-    const isThere = (object: Projected): boolean => holds(object) || this.#hidden.has(object.uid);
+  listed(isPresent: (object: Projected) => boolean, knownUntil: number, listedAt?: number): void {
+    const isThere = (object: Projected): boolean =>
+      isPresent(object) || this.#hidden.has(object.uid);
     this.#options.timelines.listed(isThere, knownUntil, listedAt);
   }
 
@@ -85,7 +89,7 @@ export class HiddenNodes implements WatchedTimelines<NodeView> {
     this.#options.timelines.forget();
   }
 
-  /** Ends those whose machine has no record any more. */
+  /** Ends the nodes whose machine has no record. */
   review(now: number): void {
     const late = this.#knownAt;
     for (const { node } of this.#hidden.values()) {
@@ -95,7 +99,7 @@ export class HiddenNodes implements WatchedTimelines<NodeView> {
     this.#knownAt = undefined;
   }
 
-  /** The tenant cluster is gone, and is asked about nothing more. */
+  /** Forgets everything: the tenant cluster is gone. */
   close(): void {
     this.#hidden.clear();
   }

@@ -21,20 +21,22 @@ import { createSyncedObjects, type HostLookup } from './synced-objects.ts';
 export interface InsideOptions {
   /** Tenant clusters over time. */
   readonly tenantClusters: TenantClusterTimelines;
-  /** What the host cluster has, so that nothing is billed twice. */
+  /** The host cluster's objects, so that nothing is billed twice. */
   readonly host: {
     readonly nodes: { find(namespace: string, name: string): NodeView | undefined };
     readonly volumes: HostLookup;
     readonly loadBalancers: HostLookup;
   };
-  /** The host's own records of machines. */
+  /** The host's records of machines. */
   readonly machines: MachineRecords;
-  /** How objects are followed, as on the host. */
+  /** Options of the observation, as on the host. */
   readonly observing: Pick<ObservationOptions, 'nodeSettings' | 'billedUntil' | 'countClamped'>;
   readonly logger: Logger;
 }
 
-/** How a tenant cluster is observed from inside: nothing yet, with the rules that tell what is its own. */
+/**
+ * An empty observation of a tenant cluster's own API, with the rules for which objects are its own.
+ */
 export class Inside {
   readonly observation: Observation;
   readonly privateNodes: PrivateNodes;
@@ -65,7 +67,7 @@ export class Inside {
     });
     this.observation = {
       ...complete,
-      // Everything is closed together here, so that one timeline of each pod and node is enough.
+      // Both close together here, so one timeline of each pod and node is enough.
       pods: complete.gpuPods,
       nodes: complete.gpuNodes,
       tenantClusters: tenancyOf(tenantClusters, id),
@@ -79,7 +81,7 @@ export class Inside {
   }
 }
 
-/** What the provider says of the nodes of one tenant cluster. */
+/** The provider's information about the nodes of one tenant cluster. */
 export class NodeMachines {
   readonly #id: string;
   readonly #cluster: () => TenantCluster | undefined;
@@ -92,8 +94,8 @@ export class NodeMachines {
   }
 
   /**
-   * Undefined where the tenant's word counts, `pending` while the records are not known
-   * (docs/explanation/nodes.md#whom-to-trust-about-nodes).
+   * Returns the provider's information about a node. It is undefined where the tenant's counts, and
+   * `pending` until the records are known (docs/explanation/nodes.md#whom-to-trust-about-nodes).
    */
   word(node: NodeView): ProviderStatement | 'pending' | undefined {
     const owner = this.#trusting();
@@ -102,13 +104,16 @@ export class NodeMachines {
     return providerWord(this.#records.of(owner, node), owner.metering.ownNodeLabels);
   }
 
-  /** Whether a record proves that it is a machine of the tenant cluster's own, and that counts. */
+  /** Returns whether a trusted record proves that the node is a machine of this tenant cluster. */
   isProven(node: NodeView): boolean {
     const owner = this.#trusting();
     return owner !== undefined && this.#records.find(owner, node).length > 0;
   }
 
-  /** Whether a node that its API shows no more is billed on, because its machine lives. */
+  /**
+   * Returns whether a node that disappeared from the API is still billed, because its machine
+   * lives.
+   */
   lives(node: NodeView): boolean {
     const owner = this.#trusting();
     if (owner === undefined) return false;
@@ -119,7 +124,7 @@ export class NodeMachines {
     this.#records.release({ id: this.#id }, uid);
   }
 
-  /** Applies what the journal says that nodes were proven by. */
+  /** Restores which records proved which nodes, from the journal. */
   restore(nodes: Observation['nodes']): void {
     for (const node of nodes.inNamespace('')) {
       const titles = (currentState(node)?.provenBy ?? '').split(', ');
@@ -128,7 +133,7 @@ export class NodeMachines {
     }
   }
 
-  /** The tenant cluster, where it is the provider's word that counts. */
+  /** The tenant cluster, if the provider's information counts for it. */
   #trusting(): TenantCluster | undefined {
     const owner = this.#cluster();
     return owner?.metering.ownNodeTrust === 'provider' ? owner : undefined;

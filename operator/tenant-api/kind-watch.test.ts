@@ -11,7 +11,7 @@ import { type NodeView, projectNode } from '../metering/timelines/node.ts';
 import { type PodView, projectPod } from '../metering/timelines/pod.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { KindWatch } from './kind-watch.ts';
-import { Budget, FirstLists, DEFAULT_LIMITS } from './limits.ts';
+import { ApiLimiter, FirstLists, DEFAULT_LIMITS } from './limits.ts';
 import { SharedMemory } from './memory.ts';
 
 /** More than one page of a list. */
@@ -42,7 +42,7 @@ function watchPods(adjust?: (next: PodView) => PodView, reported: string[] = [])
     timelines: pods,
     resume: undefined,
     adjust,
-    budget: new Budget({
+    limiter: new ApiLimiter({
       limits: DEFAULT_LIMITS,
       now: () => systemClock.monotonic(),
       onExceeded: (reason) => reported.push(reason),
@@ -73,7 +73,7 @@ test('labels nested 20,000 deep overflow no stack: the API is left alone, and wh
     project: projectNode,
     timelines: nodes,
     resume: undefined,
-    budget: new Budget({
+    limiter: new ApiLimiter({
       limits: DEFAULT_LIMITS,
       now: () => systemClock.monotonic(),
       onExceeded: (reason) => reported.push(reason),
@@ -173,7 +173,7 @@ describe('an object whose change nobody can take in', () => {
     server.put({ namespace: 'default', name: 'bad' });
     await vi.waitUntil(() => reported.length > 0);
     expect(reported).toEqual([
-      'pods "default/bad" cannot be taken in: Maximum call stack size exceeded',
+      'pods "default/bad" cannot be applied: Maximum call stack size exceeded',
     ]);
     expect(names()).toEqual(['good']);
     // A restart must not go on behind what was never taken in.
@@ -222,7 +222,7 @@ describe('what arrives while its window is being measured', () => {
     server.put({ namespace: 'a', name: 'second', uid: '2' });
     await vi.waitUntil(() => watch.find('a', 'second') !== undefined);
     watch.stop('its tenant cluster is not reachable');
-    expect(watch.held).toBe(false);
+    expect(watch.isQueueing).toBe(false);
     expect(names()).toEqual(['second']);
     await watch.idle();
   });
@@ -233,7 +233,7 @@ describe('what arrives while its window is being measured', () => {
     watch.retain(1);
     watch.start(connection);
     await vi.waitUntil(() => watch.listed);
-    expect(watch.held).toBe(false);
+    expect(watch.isQueueing).toBe(false);
     expect(names()).toEqual(['first']);
     watch.stop('end of the test');
     await watch.idle();

@@ -17,18 +17,18 @@ import type { Timelines } from '../metering/timelines/timelines.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { foreignObjectProblem } from './reading/foreign-object.ts';
-import type { Budget } from './limits.ts';
+import type { ApiLimiter } from './limits.ts';
 import type { WatchPoint } from '../metering/windows/scope.ts';
 
-/** Of the stretches that no watch covered, the newest. */
+/** Most stretches without a watch that are kept; the newest count. */
 const MOST_UNSEEN = 20;
 
-/** Small enough for the bytes that one answer may have, with objects of the usual size. */
+/** With objects of usual size, a page fits into the byte limit of an answer. */
 const PAGE_SIZE = 100;
 
 type WatchableConnection = Pick<Connection, 'request' | 'stream'>;
 
-/** Where a watch brings what it sees. */
+/** Receiver of what a watch sees. */
 export type WatchedTimelines<T extends Projected> = SourceHandler<T> &
   Pick<Timelines<never, unknown>, 'kind' | 'listed' | 'forget'>;
 
@@ -38,33 +38,35 @@ interface KindWatchOptions<T extends Projected> {
   readonly timelines: WatchedTimelines<T>;
   /** Called before the timelines. */
   readonly handlers?: readonly SourceHandler<T>[];
-  /** What the timelines are given instead of a version that has arrived. */
+  /** Replaces an arrived version before it reaches the timelines. */
   readonly adjust?: (next: T, previous: T | undefined, arrival: Arrival) => T;
-  /** What the journal knew. */
+  /** Objects in the journal. */
   readonly resume: ResumePoint<T> | undefined;
-  readonly budget: Budget;
+  readonly limiter: ApiLimiter;
   readonly clock: Clock;
   readonly random: () => number;
   readonly logger: Logger;
 }
 
-/** The watch of one kind in a tenant cluster: begun, stopped and begun again on another connection. */
+/**
+ * The watch of one kind in a tenant cluster. It can stop, and start again on another connection.
+ */
 export class KindWatch<T extends Projected> {
   readonly #options: KindWatchOptions<T>;
-  /** Where the watch goes on from: what the journal knew, or what was held when it was stopped. */
+  /** Where the watch resumes: the journal's state, or the state at the last stop. */
   #resume: ResumePoint<T> | undefined;
   #source: Source<T> | undefined;
   #connection: WatchableConnection | undefined;
   #stopped: SourceHealth;
-  /** The stretches of the source before, which somebody may not have read yet. */
+  /** Stretches of the former source that the collector may not have read yet. */
   #unseen: NonNullable<SourceHealth['unseen']> = [];
   #abort = (): void => undefined;
   #running: Promise<unknown> = Promise.resolve();
   #listed = false;
-  /** The uids of objects whose change was not taken in: the next list tells it once more. */
+  /** Uids of objects with a change that failed to apply. The next list reports it again. */
   readonly #unreported = new Set<string>();
   readonly #queued: QueuedArrivals;
-  /** Where a restart resumes as long as arrivals are held. */
+  /** Where a restart resumes while arrivals are queued. */
   #queuedPoint: readonly [kind: string, point: WatchPoint] | undefined;
 
   constructor(options: KindWatchOptions<T>) {
@@ -82,12 +84,12 @@ export class KindWatch<T extends Projected> {
     return this.#options.resource;
   }
 
-  /** Its first list since the start of the process is in. */
+  /** True when the first list since the start of the process has arrived. */
   get listed(): boolean {
     return this.#listed;
   }
 
-  /** On which connection it runs; undefined while it is stopped. */
+  /** The connection in use; undefined while stopped. */
   get connection(): WatchableConnection | undefined {
     return this.#connection;
   }
@@ -103,19 +105,19 @@ export class KindWatch<T extends Projected> {
   }
 
   start(connection: WatchableConnection): void {
-    const { budget, timelines, handlers = [] } = this.#options;
+    const { limiter, timelines, handlers = [] } = this.#options;
     if (this.#source !== undefined) this.#halt(this.#source.health());
     const stop = new AbortController();
     this.#abort = () => stop.abort();
     this.#connection = connection;
-    budget.adopt(timelines.kind, this.#resume?.objects ?? []);
+    limiter.adopt(timelines.kind, this.#resume?.objects ?? []);
     const { resource, project, clock, random, logger } = this.#options;
     const source = new Reflector<T>({
       connection,
       resource,
       project,
       accepts: (object) => this.#accepts(object),
-      handlers: [budget.handler(timelines.kind), ...handlers, this.#timelines()].map((handler) =>
+      handlers: [limiter.handler(timelines.kind), ...handlers, this.#timelines()].map((handler) =>
         this.#contained(handler),
       ),
       pageSize: PAGE_SIZE,
@@ -132,7 +134,7 @@ export class KindWatch<T extends Projected> {
     ]);
   }
 
-  /** What was seen stays known, and is compared with a list when it begins again. */
+  /** Stops the watch. Its objects stay known and are compared with a list at the next start. */
   stop(reason: string): void {
     if (this.#source === undefined && this.#stopped.reason === reason) return;
     const { state, since } = this.health();
@@ -140,23 +142,26 @@ export class KindWatch<T extends Projected> {
     this.#halt({ state: 'failing', since: began, freshAt: this.#knownUntil(), reason });
   }
 
-  /** What is seen from now on waits for {@link release}: timelines and {@link point} stay as they are. */
+  /** Queues all arrivals until {@link release}. Timelines and {@link point} stay as they are. */
   retain(now: number): void {
     this.#queuedPoint = this.point(now);
     this.#queued.begin();
   }
 
-  /** False from when nothing is held any more, for whatever reason. */
-  get held(): boolean {
+  /** True while arrivals are queued. A stop or a first list also ends that. */
+  get isQueueing(): boolean {
     return this.#queued.isQueueing;
   }
 
-  /** Takes in what has waited. */
+  /** Applies the queued arrivals. */
   release(): void {
     this.#queued.release();
   }
 
-  /** Nothing will be seen again: everything ends when it was last known, wall clock, milliseconds. */
+  /**
+   * Ends all objects at the time when they were last known, and returns it (wall clock,
+   * milliseconds).
+   */
   end(): number {
     this.release();
     const { clock, timelines } = this.#options;
@@ -178,21 +183,24 @@ export class KindWatch<T extends Projected> {
     return [this.#options.timelines.kind, { knownAt, resourceVersion }];
   }
 
-  /** Resolves when nothing of it runs any more. */
+  /** Resolves when no part of the watch runs. */
   async idle(): Promise<void> {
     await this.#running;
   }
 
-  /** A server that breaks Kubernetes' own rules is believed nothing. */
+  /** Rejects an object that breaks Kubernetes' own rules, and suspends its whole API. */
   #accepts(object: RawObject): boolean {
     const problem = foreignObjectProblem(object);
     if (problem === undefined) return true;
-    const { budget, resource } = this.#options;
-    budget.refuse(`${resource.plural} ${problem}`);
+    const { limiter, resource } = this.#options;
+    limiter.refuse(`${resource.plural} ${problem}`);
     return false;
   }
 
-  /** What this tenant cluster's object makes throw is left alone with its API, until a fresh list. */
+  /**
+   * Wraps a handler: an object that makes it throw suspends this tenant cluster's API, until a new
+   * list.
+   */
   #contained(handler: SourceHandler<T>): SourceHandler<T> {
     const attempt = (object: T, take: () => void): void => {
       try {
@@ -211,10 +219,10 @@ export class KindWatch<T extends Projected> {
   }
 
   #refuse(error: unknown, object?: T): void {
-    const { budget, resource, logger } = this.#options;
+    const { limiter, resource, logger } = this.#options;
     const which = object === undefined ? '' : ` "${object.namespace}/${object.name}"`;
-    logger.error(`[controller] ${resource.plural}${which} cannot be taken in`, { error });
-    budget.refuse(`${resource.plural}${which} cannot be taken in: ${errorText(error)}`);
+    logger.error(`[controller] ${resource.plural}${which} cannot be applied`, { error });
+    limiter.refuse(`${resource.plural}${which} cannot be applied: ${errorText(error)}`);
   }
 
   #timelines(): SourceHandler<T> {
@@ -241,17 +249,17 @@ export class KindWatch<T extends Projected> {
     this.release();
     this.#listed = true;
     this.#unreported.clear();
-    const holds = ({ uid, namespace, name }: Projected): boolean =>
+    const isListed = ({ uid, namespace, name }: Projected): boolean =>
       begun.find(namespace, name)?.uid === uid;
-    this.#options.timelines.listed(holds, knownBefore, begun.health().freshAt);
+    this.#options.timelines.listed(isListed, knownBefore, begun.health().freshAt);
   }
 
   #halt(health: SourceHealth): void {
     this.release();
     if (this.#source !== undefined && !this.#listed && this.#options.resume === undefined) {
-      // Part of a first list proves nothing, and may be as large as somebody likes.
+      // An incomplete first list proves nothing, and its size is unlimited.
       this.#options.timelines.forget();
-      this.#options.budget.adopt(this.#options.timelines.kind, []);
+      this.#options.limiter.adopt(this.#options.timelines.kind, []);
     } else if (this.#source !== undefined) {
       const reported = [...this.#source.values()].filter(({ uid }) => !this.#unreported.has(uid));
       this.#resume = { objects: reported, knownAt: this.#knownUntil() };
@@ -264,5 +272,5 @@ export class KindWatch<T extends Projected> {
   }
 }
 
-/** The watch of any kind. */
+/** A watch of any kind. */
 export type AnyKindWatch = Pick<KindWatch<Projected>, keyof KindWatch<Projected>>;

@@ -38,7 +38,7 @@ describe('the kubeconfig of another kind of tenants is looked for in the wrong p
     rig.put('blue/svc-kubeconfig', kubeconfigText(OWN_SERVICE));
     await rig.pass();
     expect(rig.access.list()).toHaveLength(1);
-    expect(new Set(rig.asked)).toEqual(new Set(['blue/svc-kubeconfig']));
+    expect(new Set(rig.requests)).toEqual(new Set(['blue/svc-kubeconfig']));
   });
 
   test('the one that its controllers write is the administrator’s, and taken where that is allowed', async () => {
@@ -98,7 +98,7 @@ describe('what has no API of its own is asked for one, and its nodes are billed 
     const rig = rigOf(FALLBACK, cluster);
     rig.put('tenant-a/svc-kubeconfig', kubeconfigText());
     await rig.pass();
-    expect(rig.asked).toEqual([]);
+    expect(rig.requests).toEqual([]);
     expect(rig.access.list()).toEqual([]);
   });
 });

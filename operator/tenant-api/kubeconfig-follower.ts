@@ -17,11 +17,11 @@ interface KubeconfigFollowerOptions {
   readonly cluster: TenantCluster;
   readonly source: KubeconfigSource;
   readonly open: OpenKubeconfig;
-  /** Of reads at the same time, shared with all other tenant clusters. */
+  /** Limits reads at the same time; shared with all other tenant clusters. */
   readonly limit: LimitFunction;
-  /** Of looking at what was read, shared likewise. */
+  /** Limits processing without a pause; shared with all other tenant clusters. */
   readonly slice: TimeSlice;
-  /** Milliseconds between two looks that each cost the API server a request of their own. */
+  /** Pause between two polls that each cost the API server a separate request, milliseconds. */
   readonly queryMs: () => number;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
@@ -30,39 +30,39 @@ interface KubeconfigFollowerOptions {
   readonly onChange: () => void;
 }
 
-/** Between two looks at a kubeconfig that is good, give or take a fifth. */
+/** Pause between two polls of a valid kubeconfig, varied by 20 %. */
 const POLL_AGAIN_MS = 300_000;
 const BACKOFF = { baseMs: 20_000, capMs: 300_000 } as const;
-/** After the connection has failed, and at most as often. */
+/** Shortest pause before a poll after the connection failed. */
 const AFTER_FAILURE_MS = 30_000;
 const SHORTEST_WAIT_MS = 1_000;
-/** Between two looks at a good one, however soon its credential is said to end. */
+/** Shortest pause between two polls of a valid kubeconfig, however soon its credential ends. */
 const SHORTEST_POLL_MS = 10_000;
 
-/** A connection, and what it was made from. */
-interface Held {
+/** A connection, and its source. */
+interface OpenKubeconfigConnection {
   readonly fingerprint: string;
   readonly connection: Connection;
   readonly api: TenantApi;
-  /** When its credential ends, milliseconds since the epoch. */
+  /** End of the credential, milliseconds since the epoch. */
   readonly validUntil: number | undefined;
 }
 
-/** Reads the kubeconfig of one tenant cluster again and again, and keeps a connection made from it. */
+/** Polls the kubeconfig of one tenant cluster, and maintains the connection made from it. */
 export class KubeconfigFollower {
   readonly #options: KubeconfigFollowerOptions;
   readonly #backoff: Backoff;
   #cluster: TenantCluster;
-  #held: Held | undefined;
+  #current: OpenKubeconfigConnection | undefined;
   #missing: MissingKubeconfig | undefined;
-  /** How often what decides about its kubeconfig has changed. */
+  /** Number of changes to the source of the kubeconfig. */
   #moves = 0;
-  /** Monotonic. */
+  /** Time of the last poll (monotonic). */
   #lookedAt = Number.NEGATIVE_INFINITY;
-  /** The shortest wait before a look that nothing but time calls for, milliseconds. */
+  /** Shortest pause before a poll without a cause but time, milliseconds. */
   #sparingMs = 0;
   #dueAt = 0;
-  /** Accepted by the settings in force. */
+  /** True when the settings in force accepted the current kubeconfig. */
   #accepted = false;
   #wake = (): void => undefined;
 
@@ -73,20 +73,23 @@ export class KubeconfigFollower {
   }
 
   get api(): TenantApi | undefined {
-    return this.#held?.api;
+    return this.#current?.api;
   }
 
-  /** Where its Secret is, if it has one. */
+  /** Namespace of its Secret, if it has one. */
   get namespace(): string {
     return this.#cluster.home ?? this.#cluster.namespace;
   }
 
-  /** A tenant cluster without nodes of its own needs no kubeconfig (docs/how-to/private-nodes.md). */
+  /**
+   * Why there is no kubeconfig. A tenant cluster without private nodes needs none
+   * (docs/how-to/private-nodes.md).
+   */
   get missing(): MissingKubeconfig | undefined {
     return this.#cluster.nodeMode === 'shared' ? undefined : this.#missing;
   }
 
-  /** What discovery says of the tenant cluster now. */
+  /** Applies the latest state from discovery. */
   update(next: TenantCluster): void {
     const { namespace, name, kubeconfigFile, kubeconfigSecret, nodeMode } = this.#cluster;
     const moved =
@@ -96,18 +99,19 @@ export class KubeconfigFollower {
       next.kubeconfigSecret?.name !== kubeconfigSecret?.name ||
       next.nodeMode !== nodeMode;
     this.#cluster = next;
-    const held = this.#held;
-    if (held !== undefined) this.#held = { ...held, api: { ...held.api, cluster: next } };
+    const current = this.#current;
+    if (current !== undefined)
+      this.#current = { ...current, api: { ...current.api, cluster: next } };
     if (moved) this.pollAgain();
   }
 
-  /** The settings have changed: what was accepted by the former ones is looked at again. */
+  /** Checks the kubeconfig again by the changed settings. */
   reconsider(): void {
     this.#accepted = false;
     this.pollAgain();
   }
 
-  /** Until the signal aborts; the connection is closed then. Never rejects. */
+  /** Polls until the signal aborts, then closes the connection. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, limit } = this.#options;
     while (!signal.aborted) {
@@ -117,8 +121,8 @@ export class KubeconfigFollower {
       );
       await this.#waitUntilDue(signal);
     }
-    const last = this.#held;
-    this.#held = undefined;
+    const last = this.#current;
+    this.#current = undefined;
     await last?.connection.close();
   }
 
@@ -126,19 +130,19 @@ export class KubeconfigFollower {
     const { source, slice, clock, random, logger, queryMs: queryingMs } = this.#options;
     const requested = this.#moves;
     const read = await source(this.#cluster, signal);
-    // Hundreds may be read at the same moment, and parsing one takes milliseconds.
+    // Hundreds may arrive at the same moment, and parsing one takes milliseconds.
     if (slice.isOver) await slice.next();
     this.#lookedAt = clock.monotonic();
-    this.#sparingMs = read.asked === true ? queryingMs() * (0.5 + random()) : 0;
+    this.#sparingMs = read.requestedByName === true ? queryingMs() * (0.5 + random()) : 0;
     if (signal.aborted) return;
     if (requested !== this.#moves) {
-      // What was asked where it was before says nothing of where it is.
+      // The answer is about the former place of the kubeconfig.
       this.#plan(0);
       return;
     }
-    if (read.kind === 'unknown' && this.#held !== undefined && this.#accepted) {
+    if (read.kind === 'unknown' && this.#current !== undefined && this.#accepted) {
       const { id } = this.#cluster;
-      logger.debug(`[controller] tenant API of ${id}: kept as it is: ${read.reason}`);
+      logger.debug(`[controller] tenant API of ${id}: its connection stays: ${read.reason}`);
       this.#retry();
       return;
     }
@@ -155,8 +159,8 @@ export class KubeconfigFollower {
     const fingerprint = createHash('sha256')
       .update(place + text.reveal())
       .digest('hex');
-    const held = this.#held;
-    if (this.#accepted && held?.fingerprint === fingerprint && !this.#isOver(held)) {
+    const current = this.#current;
+    if (this.#accepted && current?.fingerprint === fingerprint && !this.#isOver(current)) {
       this.#succeed();
       return;
     }
@@ -172,14 +176,14 @@ export class KubeconfigFollower {
     this.#succeed();
   }
 
-  #isOver({ validUntil }: Held): boolean {
+  #isOver({ validUntil }: OpenKubeconfigConnection): boolean {
     return validUntil !== undefined && validUntil <= this.#options.clock.now();
   }
 
-  /** The new connection is known before the old one ends. */
-  #replace(next: Held | undefined): void {
-    const previous = this.#held;
-    this.#held = next;
+  /** Publishes the new connection before it closes the old one. */
+  #replace(next: OpenKubeconfigConnection | undefined): void {
+    const previous = this.#current;
+    this.#current = next;
     this.#options.onChange();
     void previous?.connection.close();
   }
@@ -188,7 +192,7 @@ export class KubeconfigFollower {
     const { clock, random, onChange } = this.#options;
     this.#accepted = true;
     this.#backoff.reset();
-    const left = (this.#held?.validUntil ?? Number.POSITIVE_INFINITY) - clock.now();
+    const left = (this.#current?.validUntil ?? Number.POSITIVE_INFINITY) - clock.now();
     const usual = Math.max(this.#sparingMs, POLL_AGAIN_MS * (0.8 + 0.4 * random()));
     this.#plan(Math.min(usual, Math.max(SHORTEST_POLL_MS, left)));
     if (this.#missing === undefined) return;
@@ -196,10 +200,13 @@ export class KubeconfigFollower {
     onChange();
   }
 
-  /** Somebody misses its kubeconfig: there was one, or it is known to have nodes of its own. */
+  /**
+   * True where a missing kubeconfig is a failure: there was one, or the tenant cluster has private
+   * nodes.
+   */
   get #isExpected(): boolean {
     const { source, nodeMode } = this.#cluster;
-    return this.#held !== undefined || source === 'external' || nodeMode === 'private';
+    return this.#current !== undefined || source === 'external' || nodeMode === 'private';
   }
 
   #refuse(reason: string): void {
@@ -210,7 +217,7 @@ export class KubeconfigFollower {
     const { clock, logger, onChange } = this.#options;
     const { id } = this.#cluster;
     this.#retry();
-    if (this.#held !== undefined) this.#replace(undefined);
+    if (this.#current !== undefined) this.#replace(undefined);
     if (this.#missing?.reason === reason) return;
     logger[level](`[controller] tenant API of ${id}: ${reason}`);
     const since = this.#missing?.since ?? clock.now();
@@ -218,7 +225,7 @@ export class KubeconfigFollower {
     onChange();
   }
 
-  /** Its message could hold any part of the kubeconfig. */
+  /** Logs the error's name only: its message could quote the kubeconfig. */
   #failUnforeseen(error: unknown): void {
     const kind = error instanceof Error ? error.name : typeof error;
     const reason = `its kubeconfig cannot be read: unexpected ${kind}; report it as a defect`;
@@ -230,19 +237,19 @@ export class KubeconfigFollower {
   }
 
   #plan(ms: number): void {
-    // Compared this way round, so that what is not a number is the shortest wait as well.
+    // In this order, NaN gives the shortest wait too.
     const wait = ms > SHORTEST_WAIT_MS ? ms : SHORTEST_WAIT_MS;
     this.#dueAt = this.#options.clock.monotonic() + wait;
   }
 
-  /** Looks earlier than planned, but not more often than makes sense. */
+  /** Polls earlier than planned, but within the limits on polls. */
   #pollSoon(): void {
     const wait = Math.max(this.#sparingMs, AFTER_FAILURE_MS);
     this.#dueAt = Math.min(this.#dueAt, this.#lookedAt + wait);
     this.#wake();
   }
 
-  /** Looks at once; what is being read meanwhile does not count. */
+  /** Polls at once. The result of a read under way is dropped. */
   pollAgain(): void {
     this.#moves += 1;
     this.#dueAt = 0;
@@ -265,8 +272,8 @@ export class KubeconfigFollower {
 const UNAUTHORIZED = 401;
 
 /**
- * The same connection, which reports answers that a newer kubeconfig may mend: a credential that is
- * not accepted any more, and a server that cannot be reached where it was.
+ * The same connection, which also reports failures that a newer kubeconfig may fix: a rejected
+ * credential, and an unreachable server.
  */
 function reportingFailures(connection: Connection, report: () => void): Connection {
   function checked<T extends { readonly kind: 'ok' } | RequestFailure>(

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { Budget, FirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
+import { ApiLimiter, FirstLists, DEFAULT_LIMITS, type TenantLimits } from './limits.ts';
 import { SharedMemory } from './memory.ts';
 import { withoutAbsence } from './tenant-watches.ts';
 
@@ -10,7 +10,7 @@ function setUp(limits: Partial<TenantLimits>) {
   const reported: string[] = [];
   let now = 0;
   let states = 0;
-  const budget = new Budget({
+  const limiter = new ApiLimiter({
     limits: { ...DEFAULT_LIMITS, objects: 1e9, bytes: 1e9, changes: 1e9, ...limits },
     now: () => now,
     onExceeded: (reason) => reported.push(reason),
@@ -20,8 +20,8 @@ function setUp(limits: Partial<TenantLimits>) {
     states: () => states,
   });
   return {
-    budget,
-    told: reported,
+    limiter,
+    reported,
     remember: (count: number) => void (states = count),
     pass: (ms: number) => void (now += ms),
   };
@@ -29,9 +29,9 @@ function setUp(limits: Partial<TenantLimits>) {
 
 describe('what one tenant’s API may take up', () => {
   test('is counted over all kinds, and an object that goes makes room', () => {
-    const { budget, told: reported } = setUp({ objects: 2 });
-    const nodes = budget.handler('nodes');
-    const pods = budget.handler('pods');
+    const { limiter, reported } = setUp({ objects: 2 });
+    const nodes = limiter.handler('nodes');
+    const pods = limiter.handler('pods');
     nodes.upserted(object('a'), undefined, arrival);
     pods.upserted(object('b'), undefined, arrival);
     pods.upserted(object('b', 'renamed'), object('b'), arrival);
@@ -43,25 +43,25 @@ describe('what one tenant’s API may take up', () => {
   });
 
   test('counts what came out of the journal, once', () => {
-    const { budget, told: reported } = setUp({ objects: 2 });
-    budget.adopt('nodes', [object('a'), object('b')]);
-    budget.adopt('nodes', [object('a'), object('b')]);
+    const { limiter, reported } = setUp({ objects: 2 });
+    limiter.adopt('nodes', [object('a'), object('b')]);
+    limiter.adopt('nodes', [object('a'), object('b')]);
     expect(reported).toEqual([]);
-    budget.handler('nodes').upserted(object('c'), undefined, arrival);
+    limiter.handler('nodes').upserted(object('c'), undefined, arrival);
     expect(reported).toEqual(['more than 2 objects']);
   });
 
   test('is measured in bytes too: few objects may be large', () => {
-    const { budget, told: reported } = setUp({ bytes: 1000 });
-    const nodes = budget.handler('nodes');
+    const { limiter, reported } = setUp({ bytes: 1000 });
+    const nodes = limiter.handler('nodes');
     nodes.upserted(object('a'), undefined, arrival);
     nodes.upserted(object('a', 'x'.repeat(2000)), object('a'), arrival);
     expect(reported).toEqual(['objects of more than 1000 bytes']);
   });
 
   test('is what it was, too: slow changes of few objects fill the memory while no window is closed', () => {
-    const { budget, told: reported, pass, remember } = setUp({ states: 5_000 });
-    const nodes = budget.handler('nodes');
+    const { limiter, reported, pass, remember } = setUp({ states: 5_000 });
+    const nodes = limiter.handler('nodes');
     const change = (times: number): void => {
       for (let count = 0; count < times; count += 1) {
         nodes.upserted(object('a'), object('a'), arrival);
@@ -77,8 +77,8 @@ describe('what one tenant’s API may take up', () => {
   });
 
   test('is a rate as well: one object that changes all the time is too much, one that changes often is not', () => {
-    const { budget, told: reported, pass } = setUp({ changes: 3 });
-    const nodes = budget.handler('nodes');
+    const { limiter, reported, pass } = setUp({ changes: 3 });
+    const nodes = limiter.handler('nodes');
     for (let change = 0; change < 9; change += 1) {
       nodes.upserted(object('a'), object('a'), arrival);
       if (change % 3 === 2) pass(10_000);
@@ -99,7 +99,7 @@ describe('many tenants’ first lists without an end fill the memory together', 
     return Array.from({ length: count }, () => {
       const reported: string[] = [];
       let listed = false;
-      const budget = new Budget({
+      const limiter = new ApiLimiter({
         limits,
         now: () => 0,
         onExceeded: (reason) => reported.push(reason),
@@ -108,13 +108,13 @@ describe('many tenants’ first lists without an end fill the memory together', 
         isListed: () => listed,
         states: () => 0,
       });
-      const nodes = budget.handler('nodes');
+      const nodes = limiter.handler('nodes');
       let next = 0;
       const bring = (objects: number): void => {
         for (let i = 0; i < objects; i += 1)
           nodes.upserted(object(`${next++}`), undefined, arrival);
       };
-      return { told: reported, budget, bring, complete: () => void (listed = true) };
+      return { reported, limiter, bring, complete: () => void (listed = true) };
     });
   }
 
@@ -122,22 +122,22 @@ describe('many tenants’ first lists without an end fill the memory together', 
     const [large, small] = tenants(2);
     large?.bring(8);
     small?.bring(3);
-    expect(large?.told).toHaveLength(1);
-    expect(small?.told).toEqual([]);
+    expect(large?.reported).toHaveLength(1);
+    expect(small?.reported).toEqual([]);
     small?.bring(7);
-    expect(small?.told).toEqual([]);
+    expect(small?.reported).toEqual([]);
   });
 
   test('a list that is complete does not count, and what the journal knew neither', () => {
     const [complete, restored, next] = tenants(3);
     complete?.bring(9);
     complete?.complete();
-    restored?.budget.adopt(
+    restored?.limiter.adopt(
       'nodes',
       Array.from({ length: 50 }, (_, i) => object(`${i}`)),
     );
     next?.bring(9);
-    expect([complete, restored, next].flatMap((each) => each?.told)).toEqual([]);
+    expect([complete, restored, next].flatMap((each) => each?.reported)).toEqual([]);
   });
 });
 

@@ -2,21 +2,21 @@ import type { Connection } from '../kubernetes/connection.ts';
 import type { Projected, SourceHandler } from '../kubernetes/source.ts';
 import { memoryOf, type SharedMemory } from './memory.ts';
 
-/** What one tenant cluster's API may take up in this process. */
+/** Limits of one tenant cluster's API in this process. */
 export interface TenantLimits {
-  /** Objects of all kinds that are kept. */
+  /** Stored objects of all kinds. */
   readonly objects: number;
-  /** Of memory that what is kept of them takes up. */
+  /** Memory of the stored objects, bytes. */
   readonly bytes: number;
   /** Changes in {@link PERIOD_MS}, over all watches. */
   readonly changes: number;
-  /** Bytes received in {@link MINUTE_MS}, kept or not. */
+  /** Bytes received in {@link MINUTE_MS}, stored or not. */
   readonly receivedBytes: number;
-  /** Events of watches in {@link MINUTE_MS}, those that change nothing included. */
+  /** Watch events in {@link MINUTE_MS}, including those without a change. */
   readonly events: number;
-  /** Pages of lists and beginnings of watches in {@link MINUTE_MS}. */
+  /** Pages of lists and starts of watches in {@link MINUTE_MS}. */
   readonly requests: number;
-  /** States of objects, and devices in them, that are remembered because no closed window has billed them yet. */
+  /** States of objects and of their devices, stored until a closed window has billed them. */
   readonly states: number;
 }
 
@@ -24,7 +24,7 @@ export const DEFAULT_LIMITS: TenantLimits = {
   objects: 20_000,
   bytes: 64 * 1024 * 1024,
   changes: 20_000,
-  // The objects above with 12 KiB each.
+  // The objects above, with 12 KiB each.
   receivedBytes: 256 * 1024 * 1024,
   events: 120_000,
   requests: 3_000,
@@ -32,7 +32,7 @@ export const DEFAULT_LIMITS: TenantLimits = {
   states: 200_000,
 };
 
-/** How many changes come between two counts of the states that are remembered. */
+/** Changes between two counts of the stored states. */
 const CHANGES_COUNTED = 1_000;
 
 const PERIOD_MS = 10_000;
@@ -40,28 +40,28 @@ const MINUTE_MS = 60_000;
 
 type CountedConnection = Pick<Connection, 'request' | 'bytes' | 'stream'>;
 
-interface BudgetOptions {
+interface ApiLimiterOptions {
   readonly limits: TenantLimits;
   /** Milliseconds, monotonic. */
   readonly now: () => number;
-  /** Called once for each time that a limit is passed. */
+  /** Called once each time a limit is exceeded. */
   readonly onExceeded: (reason: string) => void;
   /** Shared with all other tenant clusters. */
   readonly firstLists: FirstLists;
   /** Shared with all other tenant clusters. */
   readonly memory: SharedMemory;
-  /** The first lists of this tenant cluster are in. */
+  /** Returns whether the first lists of this tenant cluster have arrived. */
   readonly isListed: () => boolean;
-  /** How many states of its objects are remembered. */
+  /** Returns the number of stored states. */
   readonly states: () => number;
 }
 
-/** Counts what a tenant cluster's API brings, and reports when it is too much. */
-export class Budget {
-  readonly #options: BudgetOptions;
+/** Counts the objects and traffic of a tenant cluster's API, and reports exceeded limits. */
+export class ApiLimiter {
+  readonly #options: ApiLimiterOptions;
   readonly #firstList: FirstList;
   #firstObjects = 0;
-  /** What is kept, by kind. */
+  /** Stored objects by kind. */
   readonly #kinds = new Map<string, { objects: number; bytes: number }>();
   readonly #countChangeRate: (count?: number) => void;
   readonly #countReceived: (count?: number) => void;
@@ -69,7 +69,7 @@ export class Budget {
   readonly #countRequest: (count?: number) => void;
   #changesUntilCount = CHANGES_COUNTED;
 
-  constructor(options: BudgetOptions) {
+  constructor(options: ApiLimiterOptions) {
     const { limits, isListed, onExceeded } = options;
     this.#options = options;
     this.#firstList = { isComplete: isListed, onTooMany: onExceeded };
@@ -79,20 +79,20 @@ export class Budget {
     this.#countRequest = createRate(options, limits.requests, MINUTE_MS, 'requests');
   }
 
-  /** Objects that are there already: out of the journal, or from before a pause. */
+  /** Counts objects that exist already, from the journal or from before a pause. */
   adopt(kind: string, objects: Iterable<Projected>): void {
     this.#firstObjects = 0;
     this.#options.firstLists.report(this.#firstList, 0);
-    const held = { objects: 0, bytes: 0 };
-    this.#kinds.set(kind, held);
+    const counts = { objects: 0, bytes: 0 };
+    this.#kinds.set(kind, counts);
     for (const object of objects) {
-      held.objects += 1;
-      held.bytes += memoryOf(object);
+      counts.objects += 1;
+      counts.bytes += memoryOf(object);
     }
     this.#check();
   }
 
-  /** The same connection, of which everything that comes is counted. */
+  /** The same connection, with everything received counted. */
   counted(connection: CountedConnection): CountedConnection {
     const onReceived = this.#countReceived;
     return {
@@ -114,18 +114,18 @@ export class Budget {
     };
   }
 
-  /** What it brings is none of Kubernetes' objects: its API is left alone for that reason. */
+  /** Suspends the API for a reason other than a count. */
   refuse(reason: string): void {
     this.#options.onExceeded(reason);
   }
 
-  /** Sees the objects of one kind before everybody else. */
+  /** Counts the objects of one kind. It must run before all other handlers. */
   handler<T extends Projected>(kind: string): SourceHandler<T> {
     return {
       upserted: (next, previous) => {
-        const held = this.#heldOf(kind);
-        held.objects += previous === undefined ? 1 : 0;
-        held.bytes += memoryOf(next) - (previous === undefined ? 0 : memoryOf(previous));
+        const counts = this.#countsOf(kind);
+        counts.objects += previous === undefined ? 1 : 0;
+        counts.bytes += memoryOf(next) - (previous === undefined ? 0 : memoryOf(previous));
         this.#countChange();
         this.#check();
         if (previous !== undefined || this.#options.isListed()) return;
@@ -133,21 +133,21 @@ export class Budget {
         this.#options.firstLists.report(this.#firstList, this.#firstObjects);
       },
       deleted: (last) => {
-        const held = this.#heldOf(kind);
-        held.objects -= 1;
-        held.bytes -= memoryOf(last);
+        const counts = this.#countsOf(kind);
+        counts.objects -= 1;
+        counts.bytes -= memoryOf(last);
         this.#countChange();
       },
     };
   }
 
-  /** Nothing of the tenant cluster is kept any more. */
+  /** Forgets everything of the tenant cluster. */
   close(): void {
     this.#kinds.clear();
     this.#check();
   }
 
-  /** While its windows are held nothing that changed is forgotten, however slowly it comes. */
+  /** While its windows wait, every changed state stays stored, however slowly changes arrive. */
   #countChange(): void {
     const { limits, states, onExceeded } = this.#options;
     this.#countChangeRate();
@@ -159,29 +159,31 @@ export class Budget {
     }
   }
 
-  #heldOf(kind: string): { objects: number; bytes: number } {
-    const held = this.#kinds.get(kind) ?? { objects: 0, bytes: 0 };
-    this.#kinds.set(kind, held);
-    return held;
+  #countsOf(kind: string): { objects: number; bytes: number } {
+    const counts = this.#kinds.get(kind) ?? { objects: 0, bytes: 0 };
+    this.#kinds.set(kind, counts);
+    return counts;
   }
 
   #check(): void {
     const { limits, memory, onExceeded } = this.#options;
     const all = [...this.#kinds.values()];
-    const objects = all.reduce((sum, held) => sum + held.objects, 0);
-    const bytes = all.reduce((sum, held) => sum + held.bytes, 0);
+    const objects = all.reduce((sum, counts) => sum + counts.objects, 0);
+    const bytes = all.reduce((sum, counts) => sum + counts.bytes, 0);
     const shared = memory.report(this.#firstList, bytes);
     if (objects > limits.objects) onExceeded(`more than ${limits.objects} objects`);
     else if (bytes > limits.bytes) onExceeded(`objects of more than ${limits.bytes} bytes`);
     else if (shared !== undefined) {
-      onExceeded(`objects of ${bytes} bytes, more than all APIs leave free of ${shared} bytes`);
+      onExceeded(
+        `objects of ${bytes} bytes, more than is free of the ${shared} bytes for all APIs`,
+      );
     }
   }
 }
 
-/** Counts, and tells once in each period that it is too much. */
+/** Counts, and reports an exceeded rate once in each period. */
 function createRate(
-  { now, onExceeded }: Pick<BudgetOptions, 'now' | 'onExceeded'>,
+  { now, onExceeded }: Pick<ApiLimiterOptions, 'now' | 'onExceeded'>,
   most: number,
   periodMs: number,
   what: string,
@@ -207,11 +209,11 @@ async function* counting(lines: AsyncIterable<string>, count: () => void): Async
   }
 }
 
-/** The first list of one tenant cluster's API, while it comes in. */
+/** The first list of one tenant cluster's API, while it arrives. */
 interface FirstList {
-  /** It is complete. */
+  /** Returns whether it is complete. */
   readonly isComplete: () => boolean;
-  /** There is too much of all first lists, and most of it is here. */
+  /** Called when all first lists together are too large and this one is the largest. */
   readonly onTooMany: (reason: string) => void;
 }
 
@@ -219,8 +221,8 @@ interface FirstList {
 export const MOST_FIRST_LIST_OBJECTS = 30_000;
 
 /**
- * Objects of first lists that are not complete yet, over all tenant clusters: what each of many may
- * take up for itself is more than there is, if all of them make use of it at once.
+ * Counts the objects of incomplete first lists over all tenant clusters. If many used their single
+ * limits at once, memory would not suffice.
  */
 export class FirstLists {
   readonly #most: number;
@@ -231,7 +233,7 @@ export class FirstLists {
     this.#most = most;
   }
 
-  /** So many objects have come by now; 0 when it is broken off. */
+  /** Reports how many objects of a list have arrived; 0 after it was broken off. */
   report(list: FirstList, objects: number): void {
     this.#put(list, objects);
     if (this.#sum <= this.#most) return;

@@ -10,22 +10,22 @@ import {
 import type { Logger } from '../telemetry/logger.ts';
 
 interface MachineRecordsOptions {
-  /** Nothing is known of the records yet: what was billed until now goes on. */
+  /** Returns whether the records are not known yet. Nodes are then billed as before. */
   readonly pending: () => boolean;
-  /** Nodes of the host cluster: their machines are nobody's own. */
+  /** Nodes of the host cluster. Their machines belong to no tenant cluster. */
   readonly hostNode: (name: string) => NodeView | undefined;
   readonly logger: Logger;
 }
 
-/** What there is besides what a TenantOverride says. */
+/** The parts of a tenant cluster that identify its machines. */
 type Owner = Pick<TenantCluster, 'id' | 'name' | 'machineCluster'>;
 
-/** So many nodes that show the machine of another are complained about. */
+/** Most nodes with another node's machine that are logged. */
 const COMPLAINTS = 100;
 
 /**
- * The host cluster's own records of machines, by what identifies a machine. A record proves one node:
- * the first that shows its machine, of whichever tenant cluster, until that node is gone
+ * The host cluster's records of machines, by the ids of a machine. A record proves one node: the
+ * first with its machine, of any tenant cluster, until that node is gone
  * (docs/explanation/nodes.md#records-of-machines).
  */
 export class MachineRecords {
@@ -39,9 +39,9 @@ export class MachineRecords {
       readonly uid: string;
     }
   >();
-  /** Which nodes were looked up by an id: their uids by tenant cluster. */
+  /** Uids of the nodes that look up an id, by tenant cluster. */
   readonly #requested = new Map<string, Map<string, Set<string>>>();
-  /** By which ids a node was looked up, by tenant cluster and uid. */
+  /** Ids that a node looks up, by tenant cluster and uid. */
   readonly #idsOf = new Map<string, Map<string, readonly string[]>>();
   readonly #listeners = new Set<(tenants: ReadonlySet<string>) => void>();
   readonly #complained = new Set<string>();
@@ -71,17 +71,20 @@ export class MachineRecords {
     return this.#options.pending();
   }
 
-  /** Is told of tenant clusters for whose nodes a record has come, changed or gone. */
+  /**
+   * Calls the listener with the tenant clusters whose nodes are affected by a created, changed or
+   * deleted record.
+   */
   subscribe(listener: (tenants: ReadonlySet<string>) => void): void {
     this.#listeners.add(listener);
   }
 
-  /** The records that prove a node, which proves no other from then on. */
+  /** Returns the records that prove a node. They prove no other node from then on. */
   of(owner: Owner, node: NodeView): readonly MachineRecord[] {
     return this.find(owner, node).filter((record) => this.#claim(record, owner, node));
   }
 
-  /** The records of a node's machine, as far as it could be that of a node of this tenant cluster. */
+  /** Returns the records of a node's machine that may belong to this tenant cluster. */
   find(owner: Owner, node: NodeView): readonly MachineRecord[] {
     const found = new Map<string, MachineRecord>();
     const own = owner.machineCluster ?? owner.name;
@@ -96,12 +99,12 @@ export class MachineRecords {
     return [...found].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, record]) => record);
   }
 
-  /** The journal says that a node was proven by records of these titles. */
+  /** Restores from the journal that records of these titles proved a node. */
   restore({ id: tenant }: Pick<Owner, 'id'>, uid: string, titles: readonly string[]): void {
     for (const title of titles) this.#claims.set(title, { tenant, uid });
   }
 
-  /** A node is gone: what proved it may prove another. */
+  /** Releases the records of a node that is gone, so that they may prove another. */
   release(owner: Pick<Owner, 'id'>, uid: string): void {
     this.#query(owner, uid, []);
     for (const [title, claim] of this.#claims) {
@@ -109,7 +112,7 @@ export class MachineRecords {
     }
   }
 
-  /** A tenant cluster is gone. */
+  /** Releases all records of a tenant cluster that is gone. */
   forget(tenant: string): void {
     for (const [title, claim] of this.#claims) {
       if (claim.tenant === tenant) this.#claims.delete(title);
@@ -117,12 +120,12 @@ export class MachineRecords {
     for (const uid of this.#idsOf.get(tenant)?.keys() ?? []) this.#query({ id: tenant }, uid, []);
   }
 
-  /** Of how many ids it would tell somebody that a record has come. */
+  /** Number of ids that nodes look up. */
   get requested(): number {
     return this.#requested.size;
   }
 
-  /** The ids by which a node is looked up from now on, in the place of those until now. */
+  /** Replaces the ids that a node looks up. */
   #query({ id: tenant }: Pick<Owner, 'id'>, uid: string, ids: readonly string[]): void {
     const nodes = this.#idsOf.get(tenant) ?? new Map<string, readonly string[]>();
     for (const id of nodes.get(uid) ?? []) {
@@ -167,7 +170,7 @@ export class MachineRecords {
     }
   }
 
-  /** A list brings many records at once; each tenant cluster is told once. */
+  /** Notifies each tenant cluster once of the many records of a list. */
   #report(ids: readonly string[]): void {
     const before = this.#changed.size;
     for (const id of ids) {
@@ -183,8 +186,8 @@ export class MachineRecords {
 }
 
 /**
- * What the provider says of a node: the records of its machine, and over their labels those of the
- * TenantOverride.
+ * Returns the provider's information about a node: the records of its machine, with the labels of
+ * the TenantOverride on top.
  */
 export function providerWord(
   records: readonly MachineRecord[],

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { NODE_SETTINGS } from '../metering/meters/testing/objects.ts';
 import { projectNode } from '../metering/timelines/node.ts';
 import { createObservation } from '../metering/timelines/observation.ts';
-import { Budget, FirstLists, DEFAULT_LIMITS } from './limits.ts';
+import { ApiLimiter, FirstLists, DEFAULT_LIMITS } from './limits.ts';
 import { SharedMemory } from './memory.ts';
 import { statesIn } from './tenant-watches.ts';
 
@@ -13,7 +13,7 @@ const MANY = 2_000;
 /** A tenant cluster whose API shows such nodes, each of some tens of kilobytes on the wire. */
 function tenant(memory = new SharedMemory()) {
   const reported: string[] = [];
-  const budget = new Budget({
+  const limiter = new ApiLimiter({
     limits: DEFAULT_LIMITS,
     now: () => 0,
     onExceeded: (reason) => reported.push(reason),
@@ -22,7 +22,7 @@ function tenant(memory = new SharedMemory()) {
     isListed: () => true,
     states: () => 0,
   });
-  const nodes = budget.handler('nodes');
+  const nodes = limiter.handler('nodes');
   let made = 0;
   const show = (count: number, shape: (node: number) => object): void => {
     for (let each = 0; each < count; each += 1) {
@@ -31,7 +31,7 @@ function tenant(memory = new SharedMemory()) {
       if (view !== undefined) nodes.upserted(view, undefined, arrival);
     }
   };
-  return { told: reported, budget, show };
+  return { reported, limiter, show };
 }
 
 function metadataOf(node: number, shape: object): object {
@@ -54,7 +54,7 @@ describe('memory is not what was received', () => {
       () => ({ spec: { taints: Array.from({ length: MANY }, (_, i) => ({ key: `k${i}` })) } }),
     ],
   ])('a tenant’s valid nodes of many %s are left alone at 64 MiB of memory', (_, shape) => {
-    const { told: reported, show } = tenant();
+    const { reported, show } = tenant();
     show(60, shape);
     expect(reported).toEqual([]);
     show(300, shape);
@@ -82,23 +82,23 @@ describe('all tenants’ APIs together', () => {
     const memory = new SharedMemory(40 * MIB);
     const [large, medium, small] = [tenant(memory), tenant(memory), tenant(memory)];
     large.show(80, labelled);
-    expect(large.told).toEqual([]);
+    expect(large.reported).toEqual([]);
     large.show(20, labelled);
-    expect(large.told[0]).toContain(`than all APIs leave free of ${40 * MIB} bytes`);
+    expect(large.reported[0]).toContain(`than is free of the ${40 * MIB} bytes for all APIs`);
     medium.show(30, labelled);
-    expect(medium.told).toEqual([]);
+    expect(medium.reported).toEqual([]);
     medium.show(30, labelled);
-    expect(medium.told).not.toEqual([]);
+    expect(medium.reported).not.toEqual([]);
     small.show(5, labelled);
-    expect(small.told).toEqual([]);
+    expect(small.reported).toEqual([]);
   });
 
   test('have room again for what a tenant cluster that is gone has held', () => {
     const memory = new SharedMemory(40 * MIB);
     const [gone, next] = [tenant(memory), tenant(memory)];
     gone.show(80, labelled);
-    gone.budget.close();
+    gone.limiter.close();
     next.show(80, labelled);
-    expect(next.told).toEqual([]);
+    expect(next.reported).toEqual([]);
   });
 });

@@ -11,29 +11,32 @@ interface PrivateNodesOptions {
   /** Nodes of the host cluster. */
   readonly host: { find(namespace: string, name: string): NodeView | undefined };
   readonly cluster: () => TenantCluster | undefined;
-  /** Of the API's nodes, as they come. */
+  /** Projection of the API's nodes on arrival. */
   readonly view?: Projection<NodeView>;
-  /** A node that was its own before: whatever labels it is given later, it stays that. */
+  /** Returns whether a node was private before. It stays private whatever labels it gets later. */
   readonly isKnown: (uid: string) => boolean;
-  /** Whether the provider's record of its machine proves that it is its own. */
+  /** Returns whether the provider's record of its machine proves that the node is private. */
   readonly isProven: (node: NodeView) => boolean;
   readonly logger: Logger;
 }
 
-/** Set by the syncer on nodes that it invents, and on those that it copies from the host. */
+/** Labels that the syncer sets on invented nodes, and on copies of the host's nodes. */
 const NOT_OWN = ['vcluster.loft.sh/fake-node', 'vcluster.loft.sh/managed-by'];
 
-/** The image that the syncer gives the nodes that it invents. */
+/** OS image of the nodes that the syncer invents. */
 const INVENTED = 'Fake Kubernetes Image';
 
-/** Of each tenant cluster so many nodes are complained about. */
+/** Most nodes of a tenant cluster that are logged. */
 const COMPLAINTS = 20;
 
 /**
- * Tells a tenant cluster's own nodes from those that its API only shows. Own are the nodes that the host cluster does not have and that carry no label of the syncer's
- * (docs/explanation/nodes.md#what-counts-as-a-private-node). Those labels, and the name, are the tenant's to choose: a node that
- * was its own stays its own, a node with the name of one of the host's is its own where both say that
- * they are different machines, and a label that does not fit the node is logged.
+ * Separates a tenant cluster's private nodes from the others in its API. A node is private if the
+ * host cluster does not have it and it carries no label of the syncer
+ * (docs/explanation/nodes.md#what-counts-as-a-private-node). The tenant can choose labels and
+ * names, so three rules limit their effect:
+ * 1. A private node stays private.
+ * 2. A node with the name of a host node is private if both report different machines.
+ * 3. A label that does not fit the node is logged.
  */
 export class PrivateNodes {
   readonly #options: PrivateNodesOptions;
@@ -43,7 +46,7 @@ export class PrivateNodes {
     this.#options = options;
   }
 
-  /** Nodes that may be its own; the others are not followed at all. */
+  /** Projects the nodes that may be private. The others are not followed. */
   readonly project: Projection<NodeView> = (object) => {
     const { view = projectNode, isKnown, isProven } = this.#options;
     const node = view(object);
@@ -58,10 +61,10 @@ export class PrivateNodes {
     return node;
   };
 
-  /** Since when the host cluster has a node, or undefined. */
+  /** Returns since when the host cluster has a node, or undefined. */
   readonly foreignSince = (node: NodeView): number | undefined => {
     const { cluster, host, isProven } = this.#options;
-    // An external tenant cluster shares no nodes with this one.
+    // An external tenant cluster shares no nodes with the host cluster.
     if (cluster()?.source === 'external') return undefined;
     const hosts = host.find('', node.name);
     if (hosts === undefined) return undefined;
@@ -77,7 +80,7 @@ export class PrivateNodes {
     const { osImage } = recordAt(recordAt(object, 'status'), 'nodeInfo');
     const invented = osImage === undefined || osImage === INVENTED;
     if (invented || this.foreignSince(node) !== undefined) return;
-    const why = `carries ${label}, but looks like a node of its own: it is not billed`;
+    const why = `carries ${label}, but looks like a private node: it is not billed`;
     this.#complain(node.name, why);
   }
 
@@ -89,7 +92,7 @@ export class PrivateNodes {
   }
 }
 
-/** How many nodes of its own a tenant cluster has now. */
+/** Counts the private nodes that a tenant cluster has now. */
 export function privateNodesIn({ nodes }: Pick<Observation, 'nodes'>): number {
   return [...nodes.inNamespace('')].filter((node) => {
     const state = currentState(node);

@@ -15,7 +15,7 @@ const LONGEST_NAME = 63;
 const STORED = 52;
 const HASH_LENGTH = 10;
 
-/** The name that the syncer gives a tenant's object in the host namespace. */
+/** Returns the name that the syncer gives a tenant's object in the host namespace. */
 export function syncedName({ namespace, name }: Projected, cluster: TenantCluster): string {
   const complete = `${name}-x-${namespace}-x-${cluster.name}`;
   if (complete.length <= LONGEST_NAME) return complete;
@@ -25,8 +25,9 @@ export function syncedName({ namespace, name }: Projected, cluster: TenantCluste
 }
 
 /**
- * Whether the host cluster has an object for this one of the tenant cluster's, and bills it. An
- * object stays what it was found to be: the host's is gone some moments before or after the tenant's.
+ * Returns a function that decides whether the host cluster has a copy of a tenant's object, and
+ * bills it. The first decision stays: the copy ends some moments before or after the tenant's
+ * object.
  */
 export function createSyncedObjects(
   host: HostLookup,
@@ -46,7 +47,7 @@ export function createSyncedObjects(
   };
 }
 
-/** The tenant cluster whose syncer has put this object of the host cluster here; undefined where none has. */
+/** Returns the tenant cluster whose syncer made this object of the host cluster, or undefined. */
 export function syncedBy(
   object: Projected & { readonly labels: ObjectLabels },
   clusters: readonly TenantCluster[],
@@ -58,12 +59,15 @@ export function syncedBy(
   );
 }
 
-/** In namespaces that the syncer maps, objects keep their names (docs/explanation/discovery.md#namespaces-that-a-syncer-maps). */
+/**
+ * Returns whether the object has a copy in a mapped namespace, where objects keep their names
+ * (docs/explanation/discovery.md#namespaces-that-a-syncer-maps).
+ */
 function isInMapped(host: HostLookup, object: Projected, owner: TenantCluster): boolean {
   return (owner.syncedNamespaces ?? []).some(
     ({ name }) => host.find(name, object.name)?.labels.virtualNamespace === object.namespace,
   );
 }
 
-/** More objects than one tenant cluster is let show. */
+/** Above the limit of objects for one tenant cluster. */
 const MOST = 100_000;

@@ -3,56 +3,62 @@ import type { Connection } from '../kubernetes/connection.ts';
 import { compareBytewise } from '../model/bytewise.ts';
 
 /**
- * The API of one tenant cluster that has nodes of its own, reached with the kubeconfig that its
- * owner left for us (docs/how-to/private-nodes.md). What comes over it is the tenant's own word.
+ * The API of one tenant cluster with private nodes, reached with the kubeconfig of its owner
+ * (docs/how-to/private-nodes.md). Everything that it returns is the tenant's own information.
  */
 export interface TenantApi {
-  /** As discovery last saw it; `cluster.id` is what the API is known by. */
+  /** Latest state from discovery; `cluster.id` identifies the API. */
   readonly cluster: TenantCluster;
   /**
-   * Bounded in time and bytes, never redirected, without credentials of ours. Closed by whoever
-   * opened it when the kubeconfig changes or the tenant cluster goes.
+   * Bounded in time and bytes, never redirected, without the operator's credentials. Its creator
+   * closes it when the kubeconfig changes or the tenant cluster goes.
    */
   readonly connection: Connection;
 }
 
-/** Whether a tenant cluster's API can be talked to. */
+/** How a tenant cluster's API can be reached, if at all. */
 export type Reachability =
   | ({ readonly kind: 'reachable' } & TenantApi)
   | { readonly kind: 'unreachable'; readonly cluster: TenantCluster; readonly reason: string }
-  /** It is gone, or not to be metered through its API any more. */
+  /** Gone, or not metered through its API any longer. */
   | { readonly kind: 'gone' };
 
-/** That an API cannot be reached matters where the tenant cluster is known to have nodes of its own. */
+/**
+ * Returns whether an unreachable API is a failure: the tenant cluster is known to have private
+ * nodes.
+ */
 export function isMissed(reachability: Reachability): boolean {
-  return reachability.kind !== 'unreachable' || saysPrivateNodes(reachability.cluster);
+  return reachability.kind !== 'unreachable' || declaresPrivateNodes(reachability.cluster);
 }
 
-/** Whether discovery knows by itself that a tenant cluster has nodes of its own. */
-export function saysPrivateNodes({ source, nodeMode }: TenantCluster): boolean {
+/** Returns whether discovery alone knows that a tenant cluster has private nodes. */
+export function declaresPrivateNodes({ source, nodeMode }: TenantCluster): boolean {
   return source === 'external' || nodeMode === 'private';
 }
 
-/** A tenant cluster whose API could not be read, as `GET /api/v1/status` lists it. */
+/** A tenant cluster with an unreadable API, as `GET /api/v1/status` lists it. */
 export interface FailedTenantApi {
   readonly tenantCluster: string;
-  /** Names the offending field or the answer; never a credential. */
+  /** Names the offending field or answer; never contains a credential. */
   readonly reason: string;
-  /** Milliseconds since the epoch: when it began to fail. */
+  /** Start of the failure, milliseconds since the epoch. */
   readonly since: number;
 }
 
 /**
- * A tenant cluster without an accepted kubeconfig. `absent`: nobody gave one, as is usual where there are no nodes of its own;
- * `refused`: what was given is not accepted; `unread`: it could not be asked for.
+ * A tenant cluster without an accepted kubeconfig.
+ * - `absent`: none exists, which is usual without private nodes.
+ * - `refused`: the kubeconfig is not accepted.
+ * - `unread`: the request for it failed.
  */
 export interface MissingKubeconfig extends FailedTenantApi {
   readonly kind: 'absent' | 'refused' | 'unread';
 }
 
 /**
- * All failures, one for each tenant cluster, sorted by it. Of several the first list's counts, since
- * when the earliest began: without a kubeconfig it is no news that the watches fail.
+ * Merges failures into one per tenant cluster, sorted by it. The reason comes from the first list
+ * with the tenant cluster, and the start from the earliest failure. So a missing kubeconfig hides
+ * the failed watches that it causes.
  */
 export function mergeFailures(
   ...lists: readonly (readonly FailedTenantApi[])[]

@@ -20,39 +20,39 @@ import {
   mergeFailures,
   type MissingKubeconfig,
   type Reachability,
-  saysPrivateNodes,
+  declaresPrivateNodes,
 } from './tenant-api.ts';
 import { TenantUnit } from './tenant-unit.ts';
 import type { TenantResume } from './tenant-watches.ts';
 
 interface TenantApisOptions extends InsideOptions {
   readonly access: Pick<TenantApiAccess, 'list' | 'missing' | 'subscribe'>;
-  /** TENANT_API; without it what the journal knows is closed and forgotten. */
+  /** TENANT_API. If it is off, everything in the journal is closed and forgotten. */
   readonly enabled: () => boolean;
   readonly discovery: Pick<Discovery, 'clusters' | 'subscribe' | 'known'>;
   readonly host: InsideOptions['host'] & { readonly nodes: { health(): SourceHealth } };
   readonly limits?: TenantLimits;
-  /** Reads what the APIs send; closed by whoever made it. */
+  /** Parses what the APIs send. Its creator closes it. */
   readonly reader: Pick<ForeignReader, 'of' | 'forget'>;
   readonly clock: Clock;
   readonly random: () => number;
 }
 
-/** What the journal knew of a tenant cluster's API; the observation is one that {@link TenantApis.observe} made. */
+/** A tenant cluster's API in the journal. {@link TenantApis.observe} made the observation. */
 interface KnownTenantApi {
   readonly id: string;
   readonly hasOwnNodes: boolean;
   readonly resume: TenantResume;
 }
 
-/** First lists under way at the same time. */
+/** Most first lists under way at the same time. */
 const STARTS_AT_ONCE = 32;
 const REPORT_MS = 10_000;
-/** So long the first lists of the records of machines are waited for. */
+/** Longest wait for the first lists of machine records. */
 const RECORDS_MS = 15_000;
 const POLL_MS = 50;
 
-/** The APIs of tenant clusters with nodes of their own: what they show, and which fail. */
+/** The APIs of tenant clusters with private nodes: their objects and their failures. */
 export class TenantApis {
   /** Handlers for the host's watches. */
   readonly onHost: {
@@ -63,9 +63,9 @@ export class TenantApis {
   readonly #options: TenantApisOptions;
   readonly #units = new Map<string, TenantUnit>();
   readonly #insides = new Map<string, Inside>();
-  /** Own nodes of each tenant cluster, as last logged. */
+  /** Private nodes of each tenant cluster, as last logged. */
   readonly #counts = new Map<string, number>();
-  /** Whose word counted of each tenant cluster's nodes, as last taken in. */
+  /** Whose information counts for each tenant cluster's nodes, as last applied. */
   readonly #trusts = new Map<string, string>();
   readonly #limit = pLimit(STARTS_AT_ONCE);
   readonly #firstLists = new FirstLists();
@@ -92,8 +92,8 @@ export class TenantApis {
   }
 
   /**
-   * By tenant cluster: with a kubeconfig that is refused or does not work; without one only where the tenant cluster
-   * has nodes of its own, had some, or says so.
+   * Failures by tenant cluster. A refused or failing kubeconfig always counts. A missing one counts
+   * only if the tenant cluster has private nodes, had some, or is declared to have some.
    */
   failures(): readonly FailedTenantApi[] {
     return mergeFailures(
@@ -104,18 +104,23 @@ export class TenantApis {
     );
   }
 
-  /** Ids of the others that nobody gave a kubeconfig, in order: nothing is known to be missed there. */
+  /**
+   * Sorted ids of the other tenant clusters without a kubeconfig, where no usage is known to be
+   * missed.
+   */
   withoutKubeconfig(): readonly string[] {
     return this.#withoutAccepted().unneeded.map(({ tenantCluster }) => tenantCluster);
   }
 
-  /** Those without an accepted kubeconfig: where that is a failure, and where nobody is known to need one. */
+  /** Tenant clusters without an accepted kubeconfig, separated by whether usage may be missed. */
   #withoutAccepted(): Record<'missed' | 'unneeded', readonly MissingKubeconfig[]> {
     const { access, discovery } = this.#options;
     const all = access.missing();
     const absent = all.some(({ kind }) => kind === 'absent');
     const clusters = absent ? discovery.clusters() : [];
-    const owners = new Set(clusters.flatMap((each) => (saysPrivateNodes(each) ? [each.id] : [])));
+    const owners = new Set(
+      clusters.flatMap((each) => (declaresPrivateNodes(each) ? [each.id] : [])),
+    );
     const isMissed = ({ tenantCluster: id, kind }: MissingKubeconfig): boolean =>
       kind !== 'absent' || owners.has(id) || this.#units.get(id)?.hasOwnNodes === true;
     return {
@@ -124,12 +129,12 @@ export class TenantApis {
     };
   }
 
-  /** An observation for the objects of a tenant cluster; the same one for the same id. */
+  /** Returns the observation of a tenant cluster; the same one for the same id. */
   observe(id: string): Observation {
     return this.#inside(id).observation;
   }
 
-  /** Before {@link run}. */
+  /** Restores the journal's tenant APIs. Call it before {@link run}. */
   restore(known: readonly KnownTenantApi[]): void {
     for (const each of known) {
       this.#inside(each.id).machines.restore(this.observe(each.id).nodes);
@@ -137,7 +142,7 @@ export class TenantApis {
     }
   }
 
-  /** Nothing more is asked of a tenant cluster that is gone. */
+  /** Stops reading a tenant cluster that is gone. */
   release(id: string): void {
     const unit = this.#units.get(id);
     this.#units.delete(id);
@@ -199,7 +204,7 @@ export class TenantApis {
     return unit;
   }
 
-  /** Gives every unit what is known of whether its API can be reached. */
+  /** Passes every unit its current reachability. */
   #review(): void {
     if (this.#closed) return;
     const { access, discovery } = this.#options;
@@ -225,7 +230,7 @@ export class TenantApis {
     }
   }
 
-  /** A change of whose word counts holds from its moment on. */
+  /** Applies a change of whose information counts, from its moment on. */
   #reviewTrust(unit: TenantUnit, cluster: TenantCluster | undefined): void {
     if (cluster === undefined) return;
     const { ownNodeTrust: privateNodeTrust, ownNodeLabels: privateNodeLabels } = cluster.metering;
@@ -235,7 +240,7 @@ export class TenantApis {
     if (before !== undefined && before !== trust) unit.providerChanged();
   }
 
-  /** A node must not be taken for one without a record because nobody has read the records yet. */
+  /** Waits until the records are read: without them a node would count as one without a record. */
   async #recordsKnown(signal: AbortSignal): Promise<void> {
     const { machines, clock } = this.#options;
     for (let waited = 0; machines.pending && waited < RECORDS_MS; waited += POLL_MS) {
@@ -248,7 +253,7 @@ export class TenantApis {
     for (const id of tenants) this.#units.get(id)?.providerChanged();
   }
 
-  /** Of a tenant cluster that is not in the access's lists. */
+  /** Reachability of a tenant cluster that is not in the access's lists. */
   #withoutAccess(cluster: TenantCluster | undefined): Reachability | undefined {
     if (!this.#options.enabled()) return { kind: 'gone' };
     if (!this.#options.discovery.known()) return undefined;
@@ -264,7 +269,7 @@ export class TenantApis {
       if (count === before || !unit.listed) continue;
       this.#counts.set(unit.id, count);
       const { logger } = this.#options;
-      logger.info(`[metrics] tenant cluster ${unit.id}: own nodes ${before} → ${count}`);
+      logger.info(`[metrics] tenant cluster ${unit.id}: private nodes ${before} → ${count}`);
     }
   }
 

@@ -77,7 +77,7 @@ function start(limits: Partial<TenantLimits>) {
     logger,
   });
   unit.take({ kind: 'reachable', cluster, connection: nodesOf(connection) });
-  return { leftAlone: () => logger.lines.filter((line) => line.includes('left alone')) };
+  return { pauses: () => logger.lines.filter((line) => line.includes('its API is not read for')) };
 }
 
 /** As long as a busy machine may need. */
@@ -117,11 +117,11 @@ test('each time again it is left alone for longer, and a good hour is a new begi
   const page = { metadata: { resourceVersion: '1' } };
   const bad = { kind: 'answer', code: 200, body: { ...page, items: [badNode()] } } as const;
   server.always('list', bad);
-  const { leftAlone } = start({});
+  const { pauses } = start({});
   const minutes = [5, 10, 20, 40, 60, 60];
   for (const [index, pause] of minutes.entries()) {
-    await until(() => leftAlone().length === index + 1);
-    expect(leftAlone().at(-1)).toContain(`left alone for ${pause} minutes: nodes metadata.name`);
+    await until(() => pauses().length === index + 1);
+    expect(pauses().at(-1)).toContain(`not read for ${pause} minutes: nodes metadata.name`);
     if (index === minutes.length - 1) server.always('list', undefined);
     const requested = server.requests.length;
     await clock.advance(pause * 60_000 - 1);
@@ -132,8 +132,8 @@ test('each time again it is left alone for longer, and a good hour is a new begi
   await clock.advance(3_600_000);
   await until(() => server.openWatches === 1);
   server.write(UNCHANGED.replace('"n"', '"N"'));
-  await until(() => leftAlone().length === minutes.length + 1);
-  expect(leftAlone().at(-1)).toContain('left alone for 5 minutes');
+  await until(() => pauses().length === minutes.length + 1);
+  expect(pauses().at(-1)).toContain('not read for 5 minutes');
 });
 
 test('a node that cannot be followed anew leaves the API alone, and is followed when it is taken up', async () => {

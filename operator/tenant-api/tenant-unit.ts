@@ -13,7 +13,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { TimeSlice } from '../telemetry/time-slice.ts';
 import type { Inside } from './inside.ts';
 import type { AnyKindWatch } from './kind-watch.ts';
-import { Budget, type FirstLists, type TenantLimits } from './limits.ts';
+import { ApiLimiter, type FirstLists, type TenantLimits } from './limits.ts';
 import type { SharedMemory } from './memory.ts';
 import { privateNodesIn } from './private-nodes.ts';
 import type { ForeignReader } from './reading/foreign-reader.ts';
@@ -29,20 +29,20 @@ import {
 } from './tenant-watches.ts';
 import type { WatchPoint } from '../metering/windows/scope.ts';
 
-/** First lists that take longer go on, but hold up nobody else's any more. */
+/** After this time, slower first lists continue without blocking those of others. */
 const START_MS = 3_000;
 const POLL_MS = 50;
 
-/** What objects of these kinds mean depends on the host cluster and on settings. */
+/** Kinds of objects whose meaning depends on the host cluster and on settings. */
 type RefreshedKind = 'nodes' | 'volumes' | 'loadBalancers';
 
-/** A watch, as far as the collector needs to know it. */
+/** A watch, as far as the collector needs it. */
 type WatchedApi = { readonly resource: { readonly plural: string }; health(): SourceHealth };
 
 interface TenantUnitOptions extends Pick<Inside, 'observation' | 'privateNodes'> {
   readonly machines: Pick<Inside['machines'], 'lives' | 'release'>;
   readonly id: string;
-  /** The watch of the host's nodes: while it fails nobody knows which nodes are the tenant's own. */
+  /** The watch of the host's nodes. While it fails, the private nodes are unknown. */
   readonly hostNodes: WatchedApi;
   readonly hasPrivateNodes: boolean;
   readonly resume: Partial<TenantResume>;
@@ -50,7 +50,7 @@ interface TenantUnitOptions extends Pick<Inside, 'observation' | 'privateNodes'>
   // The next four are shared with all other tenant clusters.
   readonly firstLists: FirstLists;
   readonly memory: SharedMemory;
-  /** Of first lists under way at the same time. */
+  /** Limits first lists under way at the same time. */
   readonly limit: LimitFunction;
   readonly reader: Pick<ForeignReader, 'of'>;
   readonly clock: Clock;
@@ -59,23 +59,23 @@ interface TenantUnitOptions extends Pick<Inside, 'observation' | 'privateNodes'>
 }
 
 /**
- * One tenant cluster's API: what it shows, while it can be reached, and what of it is still to be
- * billed when it is gone. Fits the collector's `TenantObjects`.
+ * One tenant cluster's API: its objects while it is reachable, and their unbilled usage after its
+ * end. Implements the collector's `TenantObjects`.
  */
 export class TenantUnit {
   readonly #options: TenantUnitOptions;
-  readonly #budget: Budget;
+  readonly #limiter: ApiLimiter;
   readonly #watches: TenantWatches;
   readonly #closing = new AbortController();
   #reachability: Reachability | undefined;
   #connection: WatchConnection | undefined;
   #hasPrivateNodes: boolean;
-  /** The end of what the API shows, and until when its objects were known; wall clock, milliseconds. */
+  /** End of the API's objects, and until when they were known; wall clock, milliseconds. */
   #ended: { readonly at: number; readonly knownUntil: number } | undefined;
   readonly #suspension: Suspension;
-  /** Kinds that have to be followed anew once it is taken up again. */
+  /** Kinds to follow again after the suspension. */
   readonly #stale = new Set<RefreshedKind>();
-  /** Kinds that are being followed anew, and whether they will have to be once more. */
+  /** Kinds being followed again, and whether another pass must follow. */
   readonly #refreshing = new Map<RefreshedKind, 'once' | 'again'>();
   #startedAt: number | undefined;
   #starting: Promise<void> | undefined;
@@ -85,7 +85,7 @@ export class TenantUnit {
     this.#options = options;
     this.#suspension = new Suspension(clock);
     this.#hasPrivateNodes = options.hasPrivateNodes;
-    this.#budget = new Budget({
+    this.#limiter = new ApiLimiter({
       ...options,
       now: () => clock.monotonic(),
       onExceeded: (reason) => this.#suspend(reason),
@@ -95,7 +95,7 @@ export class TenantUnit {
     this.#watches = new TenantWatches({
       ...options,
       onNode: { upserted: (node) => this.#seeNode(node), deleted: () => undefined },
-      budget: this.#budget,
+      limiter: this.#limiter,
     });
   }
 
@@ -115,7 +115,10 @@ export class TenantUnit {
     return this.#needed.every(({ listed }) => listed);
   }
 
-  /** Its volumes stay when all of its nodes are gone for a while. */
+  /**
+   * Returns whether it has, or is known to have, private nodes. Its volumes stay while all nodes
+   * are gone for a time.
+   */
   get hasOwnNodes(): boolean {
     return this.#hasPrivateNodes || this.#isExternal || this.#cluster?.nodeMode === 'private';
   }
@@ -129,7 +132,7 @@ export class TenantUnit {
     if (reachability?.kind !== 'reachable' || !this.#hasPrivateNodes) return undefined;
     const { privateNodeBilling, cpuMemoryBasis } = reachability.cluster.metering;
     const bySamples = privateNodeBilling === 'usage' && cpuMemoryBasis !== 'requests';
-    return bySamples ? this.#budget.counted(reachability.connection) : undefined;
+    return bySamples ? this.#limiter.counted(reachability.connection) : undefined;
   }
 
   retain(now: number): ReturnType<TenantWatches['retain']> {
@@ -149,7 +152,7 @@ export class TenantUnit {
     return this.#watches.pods.find(namespace, name);
   }
 
-  /** Why it cannot be read although there is a connection to it; undefined while it can. */
+  /** Returns why the API cannot be read despite a connection, or undefined. */
   failure(): FailedTenantApi | undefined {
     const { id, clock } = this.#options;
     if (this.#ended !== undefined || this.#reachability?.kind !== 'reachable') return undefined;
@@ -158,17 +161,17 @@ export class TenantUnit {
     return reported && { tenantCluster: id, ...reported };
   }
 
-  /** Own nodes that are there. */
+  /** Number of present private nodes. */
   privateNodeCount(): number {
     return privateNodesIn(this.observation);
   }
 
-  /** The host cluster's node of this name came, changed or went. */
+  /** Applies a created, changed or deleted node of the host cluster with this name. */
   hostNodeChanged(name: string): void {
     if (this.#watches.nodes.find('', name) !== undefined) this.refresh('nodes');
   }
 
-  /** What the provider says of its nodes, or whether that counts, has changed. */
+  /** Applies a change of the provider's information about its nodes, or of whether that counts. */
   providerChanged(): void {
     this.#watches.release();
     try {
@@ -179,7 +182,9 @@ export class TenantUnit {
     this.refresh('nodes');
   }
 
-  /** Follows its objects of a kind anew, in turns: what they mean has changed elsewhere. */
+  /**
+   * Follows all objects of a kind again, in time slices, because their meaning changed elsewhere.
+   */
   refresh(kind: RefreshedKind): void {
     this.#stale.delete(kind);
     const isUnderWay = this.#refreshing.has(kind);
@@ -189,13 +194,13 @@ export class TenantUnit {
 
   async #followAgain(kind: RefreshedKind): Promise<void> {
     const { clock } = this.#options;
-    const turn = new TimeSlice(clock);
+    const timeSlice = new TimeSlice(clock);
     try {
       do {
         this.#refreshing.set(kind, 'once');
         const steps = this.observation[kind].refreshing(() => clock.now());
         do {
-          if (turn.isOver) await turn.next();
+          if (timeSlice.isOver) await timeSlice.next();
           if (this.#closing.signal.aborted) return;
           this.#watches.release();
         } while (steps.next().done !== true);
@@ -219,7 +224,7 @@ export class TenantUnit {
     this.#closing.abort();
     this.#stopAll('stopped');
     await Promise.all([this.#starting, ...this.#watches.all.map((watch) => watch.idle())]);
-    this.#budget.close();
+    this.#limiter.close();
   }
 
   get #cluster(): TenantCluster | undefined {
@@ -239,7 +244,7 @@ export class TenantUnit {
     if (this.#hasPrivateNodes || this.#options.privateNodes.foreignSince(node) !== undefined)
       return;
     this.#hasPrivateNodes = true;
-    // The other watches begin once this list or event is taken in.
+    // The other watches start after this list or event has been applied.
     queueMicrotask(() => this.#review());
   }
 
@@ -253,9 +258,9 @@ export class TenantUnit {
     const ms = this.#suspension.begin(reason);
     const minutes = Math.round(ms / 60_000);
     logger.warn(
-      `[metrics] tenant cluster ${id}: its API is left alone for ${minutes} minutes: ${reason}`,
+      `[metrics] tenant cluster ${id}: its API is not read for ${minutes} minutes: ${reason}`,
     );
-    // The reflector that reports it is in the middle of its work.
+    // The reflector that reports it is still working.
     queueMicrotask(() => this.#review());
     void this.#suspension.over(ms, this.#closing.signal).then((waited) => {
       if (!waited) return;
@@ -264,7 +269,7 @@ export class TenantUnit {
     });
   }
 
-  /** Brings the watches in line with what is known of the tenant cluster. */
+  /** Starts and stops watches by the current state of the tenant cluster. */
   #review(): void {
     const reachability = this.#reachability;
     if (this.#ended !== undefined || this.#closing.signal.aborted) return;
@@ -300,14 +305,16 @@ export class TenantUnit {
     const known = this.#connection;
     if (known?.of === connection) return known;
     const { id, reader } = this.#options;
-    const refuse = (reason: string): void => this.#budget.refuse(reason);
+    const refuse = (reason: string): void => this.#limiter.refuse(reason);
     const separate = readSeparate(connection, reader.of(id), refuse);
-    const made = new WatchConnection(connection, this.#budget.counted(separate));
+    const made = new WatchConnection(connection, this.#limiter.counted(separate));
     this.#connection = made;
     return made;
   }
 
-  /** Counts as a start for as long as the first lists take, but not for long. */
+  /**
+   * Starts the missing watches. It occupies a place among the starts for at most {@link START_MS}.
+   */
   async #start(): Promise<void> {
     const { clock, limit } = this.#options;
     if (this.#toStart().length === 0) return;

@@ -14,12 +14,12 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { LogFields, Logger } from '../telemetry/logger.ts';
 import { type AnyKindWatch, KindWatch } from './kind-watch.ts';
 import { HiddenNodes } from './hidden-nodes.ts';
-import type { Budget } from './limits.ts';
+import type { ApiLimiter } from './limits.ts';
 import type { NodeMachines } from './inside.ts';
 import type { PrivateNodes } from './private-nodes.ts';
 import { readView } from './reading/read-in-worker.ts';
 
-/** Where the watches of a tenant cluster go on from; undefined where nothing is known. */
+/** Points from which the watches of a tenant cluster resume; undefined where nothing is known. */
 export interface TenantResume {
   readonly pods: ResumePoint<PodView> | undefined;
   readonly nodes: ResumePoint<NodeView> | undefined;
@@ -37,7 +37,7 @@ const RESOURCE_VERSIONS = [RESOURCE.version, 'v1beta2', 'v1beta1'];
 export class TenantWatches {
   readonly nodes: KindWatch<NodeView>;
   readonly pods: KindWatch<PodView>;
-  /** Nodes that the API shows no more, and whose machines live on. */
+  /** Nodes that disappeared from the API while their machines live on. */
   readonly hiddenNodes: HiddenNodes;
   readonly all: readonly AnyKindWatch[];
   readonly #ofPrivateNodes: readonly AnyKindWatch[];
@@ -51,14 +51,14 @@ export class TenantWatches {
     readonly machines: Pick<NodeMachines, 'lives' | 'release'>;
     readonly onNode: SourceHandler<NodeView>;
     readonly resume: Partial<TenantResume>;
-    readonly budget: Budget;
+    readonly limiter: ApiLimiter;
     readonly clock: Clock;
     readonly random: () => number;
     readonly logger: Logger;
   }) {
-    const { observation, privateNodes, machines, onNode, resume, budget, clock, random } = options;
+    const { observation, privateNodes, machines, onNode, resume, limiter, clock, random } = options;
     const logger = atDebug(options.logger, { tenantCluster: options.id });
-    const common = { budget, clock, random, logger };
+    const common = { limiter, clock, random, logger };
     this.hiddenNodes = new HiddenNodes({
       timelines: observation.nodes,
       lives: (node) => machines.lives(node),
@@ -114,16 +114,16 @@ export class TenantWatches {
     this.all = [...this.#ofPrivateNodes, ...this.#ofUsage];
   }
 
-  /** Nothing of what the API shows is applied until the returned lock is released. */
+  /** Queues everything that the API shows until the returned lock is released. */
   retain(now: number) {
     const { all } = this;
     for (const watch of all) watch.retain(now);
     return {
-      /** False once something had to be applied all the same. */
+      /** False once a watch had to apply something. */
       get isComplete(): boolean {
-        return all.every(({ held }) => held);
+        return all.every(({ isQueueing }) => isQueueing);
       },
-      /** Applies what has waited. */
+      /** Applies everything queued. */
       release: (): void => this.release(),
     };
   }
@@ -133,8 +133,8 @@ export class TenantWatches {
   }
 
   /**
-   * Which are needed: of a tenant cluster without nodes of its own only the nodes, in case it gets
-   * some; pods and their claims only where they are billed.
+   * Returns the needed watches. Without private nodes that is only the watch of nodes, in case some
+   * appear. Pods and their claims are needed only where they are billed.
    */
   needed(hasPrivateNodes: boolean, cluster: TenantCluster | undefined): readonly AnyKindWatch[] {
     if (!hasPrivateNodes) return [this.nodes];
@@ -143,10 +143,13 @@ export class TenantWatches {
   }
 }
 
-/** A node that is older than this when it is first seen carried other labels before. */
+/** A node older than this at its first sighting carried other labels before. */
 const CREATION_DELAY_MS = 60_000;
 
-/** How many states of a tenant cluster's objects are remembered, with their devices, of those that are gone, too. */
+/**
+ * Counts the stored states of a tenant cluster's objects and devices, including those that are
+ * gone.
+ */
 export function statesIn(observation: Observation): number {
   const { nodes, pods, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
   let states = 0;
@@ -161,14 +164,14 @@ export function statesIn(observation: Observation): number {
   return states;
 }
 
-/** Devices of a node or of a slice, as many as make a state large. */
+/** Counts the devices in a state of a node or of a slice, which make it large. */
 function devicesIn(state: object | undefined): number {
   if (state === undefined) return 0;
   const named = 'devices' in state && state.devices instanceof Map ? state.devices.size : 0;
   return named + ('hami' in state && Array.isArray(state.hami) ? state.hami.length : 0);
 }
 
-/** A node that was there before but carried a label of the syncer's counts from when it lost it. */
+/** A node that lost the syncer's label is billed from that moment, not from its creation. */
 function fromWhenItWasSeen(
   next: NodeView,
   previous: NodeView | undefined,
@@ -180,8 +183,8 @@ function fromWhenItWasSeen(
 }
 
 /**
- * What watches of hundreds of tenant clusters have to say is logged at level debug and with the tenant
- * cluster's name; what matters of it is logged once elsewhere.
+ * Returns a logger that logs at level debug, with the tenant cluster's name: there are watches of
+ * hundreds of tenant clusters. Other code logs the important failures once.
  */
 function atDebug(logger: Logger, fields: LogFields): Logger {
   const debug = (message: string, more?: LogFields): void =>
@@ -194,14 +197,14 @@ function atDebug(logger: Logger, fields: LogFields): Logger {
   };
 }
 
-/** How the watches of one tenant cluster talk to its API server. */
+/** Connections that the watches of one tenant cluster use. */
 export class WatchConnection {
-  /** The connection that it was made from. */
+  /** The original connection. */
   readonly of: Connection;
   readonly #core: Pick<Connection, 'request' | 'stream'>;
   readonly #resource: Pick<Connection, 'request' | 'stream'>;
 
-  /** `counted` is the connection as the watches use it: what it gives was read apart. */
+  /** `counted` is the original connection with counted traffic, parsed in another thread. */
   constructor(of: Connection, counted: Pick<Connection, 'request' | 'stream'>) {
     this.of = of;
     this.#core = withoutAbsence(counted);
@@ -218,8 +221,8 @@ export class WatchConnection {
 }
 
 /**
- * The same connection, on which a core resource is always served: an API server that knows no nodes
- * is none, and must not be taken to have none.
+ * The same connection, with a 404 for a core resource as a failure. A server without nodes is no
+ * Kubernetes API, and must not count as one with no nodes.
  */
 export function withoutAbsence(
   connection: Pick<Connection, 'request' | 'stream'>,
@@ -234,10 +237,13 @@ export function withoutAbsence(
   };
 }
 
-/** An API server that has said nothing for this long since it was first asked counts as failing. */
+/** An API server without an answer for this long after the first request counts as failing. */
 const SILENCE_MS = 15_000;
 
-/** Why the first of these watches fails, and since when any does; undefined while none does. `startedAt`: when the API was first asked. */
+/**
+ * Returns the failure of the first failing watch and the earliest start of any failure, or
+ * undefined. `startedAt`: time of the first request to the API.
+ */
 export function failureOf(
   watches: readonly Pick<AnyKindWatch, 'resource' | 'health'>[],
   now: number,

@@ -5,7 +5,10 @@ import { stringify } from 'yaml';
 const HOME = 'https://meterfeed.io';
 const ICON = join(import.meta.dirname, '../../operator/http/dashboard/client/icon.svg');
 
-/** CEL in schemas and admission policies (docs/explanation/discovery.md, docs/how-to/enforcement.md). */
+/**
+ * Minimum for CEL in schemas and admission policies (docs/explanation/discovery.md,
+ * docs/how-to/enforcement.md).
+ */
 export const MINIMUM_KUBERNETES = '1.30.0';
 
 export interface Chart {
@@ -14,18 +17,22 @@ export interface Chart {
   readonly version: string;
   readonly appVersion: string;
   readonly keywords?: readonly string[];
-  /** Beside those of both charts (https://artifacthub.io/docs/topics/annotations/helm/). */
+  /**
+   * In addition to the annotations of both charts
+   * (https://artifacthub.io/docs/topics/annotations/helm/).
+   */
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-/** Returns the text of Chart.yaml. The icon is in it, so that it is shown without a request to anybody. */
+/** Returns the text of Chart.yaml. The icon is inline, so that showing it needs no request. */
 export function chartFile({ annotations, keywords, ...chart }: Chart): string {
   const icon = readFileSync(ICON).toString('base64');
   return stringify({
     apiVersion: 'v2',
     ...chart,
     type: 'application',
-    // Providers append to the version, as in v1.34.2-gke.100, which Helm takes for a version before 1.34.2.
+    // Providers append to the version, as in v1.34.2-gke.100, which Helm reads as earlier than
+    // 1.34.2.
     kubeVersion: `>=${MINIMUM_KUBERNETES}-0`,
     home: HOME,
     sources: [HOME],

@@ -3,14 +3,14 @@ import { stringify } from 'yaml';
 /** One top-level value of the chart. */
 export interface ChartValue {
   readonly name: string;
-  /** For values.yaml, in lines of a comment, and for the schema. */
+  /** Comment lines for values.yaml, and the description in the schema. */
   readonly meaning: string;
   readonly value: unknown;
   /** JSON Schema of the value (draft 7). */
   readonly schema: object;
 }
 
-/** What the base says, which becomes the chart's defaults. */
+/** Value in the base, which becomes the chart's default. */
 export interface BaseDefaults {
   readonly repository: string;
   readonly pullPolicy: unknown;
@@ -18,7 +18,7 @@ export interface BaseDefaults {
   readonly resources: unknown;
   readonly nodeOptions: unknown;
   readonly storageSize: unknown;
-  /** Switches of config/components/, with what each does. */
+  /** Switches of config/components/, with a description of each. */
   readonly components: readonly (readonly [name: string, meaning: string])[];
 }
 
@@ -27,10 +27,10 @@ const OBJECT = { type: 'object' };
 const TEXTS = { type: 'object', additionalProperties: TEXT };
 const OBJECTS = { type: 'array', items: OBJECT };
 
-/** Variables of the runtime, which the operator does not read itself. */
+/** Variables of the runtime. The operator itself does not read them. */
 const RUNTIME = '^(NODE_|TZ$|SSL_CERT_)';
 
-/** Everything that can be set, in the order of values.yaml; `variables` are those that the operator reads. */
+/** All values in the order of values.yaml. `variables` are those that the operator reads. */
 export function chartValues(
   base: BaseDefaults,
   variables: readonly string[],
@@ -128,7 +128,7 @@ export function chartValues(
   ];
 }
 
-/** The text of values.yaml. */
+/** Returns the text of values.yaml. */
 export function valuesFile(values: readonly ChartValue[], head: string): string {
   const parts = values.map(({ name, meaning, value }) => {
     const comment = meaning.split('\n').map((line) => `# ${line}`);
@@ -137,7 +137,7 @@ export function valuesFile(values: readonly ChartValue[], head: string): string 
   return [`# ${head}\n`, ...parts].join('\n');
 }
 
-/** The text of values.schema.json: unknown values are refused, but for Helm's own `global`. */
+/** Returns the text of values.schema.json. It refuses unknown values except Helm's own `global`. */
 export function valuesSchema(values: readonly ChartValue[]): string {
   const properties = values.map(({ name, meaning, schema }) => [
     name,

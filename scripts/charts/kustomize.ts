@@ -15,7 +15,10 @@ export interface KubernetesObject {
   readonly [field: string]: unknown;
 }
 
-/** Which image is meant by a name in the manifests (https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/images/). */
+/**
+ * Image for a name in the manifests
+ * (https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/images/).
+ */
 export interface PinnedImage {
   readonly name: string;
   readonly newName: string;
@@ -23,8 +26,8 @@ export interface PinnedImage {
 }
 
 /**
- * The manifests that `kubectl kustomize` makes of a base of config/ (`default`, `overlays/production`) with components of
- * config/components/, as YAML. Rejects with what kubectl said.
+ * Returns the YAML of `kubectl kustomize` for a base of config/ (`default`, `overlays/production`)
+ * with components of config/components/. Rejects with kubectl's error.
  */
 export async function kustomize(
   kubectl: string,
@@ -50,7 +53,9 @@ export async function kustomize(
   }
 }
 
-/** The objects of a stream of manifests; empty documents are left out. Throws for anything else. */
+/**
+ * Parses the objects of a stream of manifests, without empty documents. Throws for anything else.
+ */
 export function objectsOf(manifests: string): readonly KubernetesObject[] {
   return parseAllDocuments(manifests)
     .map((document): unknown => document.toJS())
@@ -61,7 +66,7 @@ export function objectsOf(manifests: string): readonly KubernetesObject[] {
     });
 }
 
-/** Tells objects of one cluster apart: `StatefulSet meterfeed-system/meterfeed`. */
+/** Identifies an object in a cluster: `StatefulSet meterfeed-system/meterfeed`. */
 export function identity({ kind, metadata: { name, namespace } }: KubernetesObject): string {
   return `${kind} ${namespace === undefined ? '' : `${namespace}/`}${name}`;
 }

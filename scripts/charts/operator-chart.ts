@@ -4,7 +4,7 @@ import { type BaseDefaults, chartValues, valuesFile, valuesSchema } from './char
 import { identity, type KubernetesObject } from './kustomize.ts';
 import { inline, optional, templateOf, yaml } from './slots.ts';
 
-/** The namespace that config/ is written for; in the chart it is the release's. */
+/** The namespace in config/. The chart replaces it with that of the release. */
 const NAMESPACE = 'meterfeed-system';
 
 const COMPONENT_FLAG = 'tenantSecretRoles';
@@ -12,19 +12,19 @@ const COMPONENT_FLAG = 'tenantSecretRoles';
 /** A component of config/components/ that only adds objects. */
 export interface AddedComponent {
   readonly folder: string;
-  /** As values.yaml calls it: `networkPolicy`. */
+  /** Its name in values.yaml: `networkPolicy`. */
   readonly name: string;
   readonly meaning: string;
   readonly objects: readonly KubernetesObject[];
 }
 
 export interface OperatorChartParts {
-  /** Of the chart and, where the base does not say otherwise, of the application. */
+  /** Version of the chart, and of the application unless the base names another. */
   readonly version: string;
-  /** What `kubectl kustomize` makes of the base, without the namespace and the custom resources. */
+  /** Output of `kubectl kustomize` for the base, without the namespace and the custom resources. */
   readonly base: readonly KubernetesObject[];
   readonly components: readonly AddedComponent[];
-  /** What there is in place of the StatefulSet where there are several replicas. */
+  /** Objects that replace the StatefulSet with several replicas. */
   readonly replicated: readonly KubernetesObject[];
   /** Every variable that the operator reads. */
   readonly settings: readonly { readonly variable: string; readonly isCredential: boolean }[];
@@ -34,7 +34,7 @@ export interface OperatorChartParts {
 
 type Path = readonly (string | number)[];
 
-/** The generated files of the operator's chart, by their path in it. */
+/** Returns the generated files of the operator's chart, by their path in it. */
 export function operatorChart(parts: OperatorChartParts): ReadonlyMap<string, string> {
   const { version, base, components, replicated, settings, head } = parts;
   const image = read(find(base, 'StatefulSet meterfeed-system/meterfeed'), IMAGE);
@@ -74,7 +74,7 @@ export function operatorChart(parts: OperatorChartParts): ReadonlyMap<string, st
   ]);
 }
 
-/** Helm cannot see the Secret that has LEDGER_URL. */
+/** Helm cannot read the Secret with LEDGER_URL. */
 const NEEDS_DATABASE = `{{- if not .Values.database }}
 {{- fail "replicas: more than one needs a ledger in PostgreSQL: put LEDGER_URL into the Secret \\"meterfeed\\" and set database=true" }}
 {{- end }}
@@ -110,7 +110,7 @@ function defaultsOf(
   };
 }
 
-/** RBAC, where the cluster-wide right to read tenant kubeconfigs can be given up. */
+/** RBAC, with the cluster-wide right to read tenant kubeconfigs as an option. */
 function rights(objects: readonly KubernetesObject[]): string {
   const name = 'meterfeed-tenant-kubeconfigs';
   const isGivenUp = ({ kind, metadata }: KubernetesObject): boolean =>
@@ -120,7 +120,7 @@ function rights(objects: readonly KubernetesObject[]): string {
   return `${templateOf(stored)}{{- if not .Values.components.${COMPONENT_FLAG} }}\n${givenUp}{{- end }}\n`;
 }
 
-/** An object with places for what Helm fills in. */
+/** Replaces the parts of an object that Helm fills in with slots. */
 function withPlaces(object: KubernetesObject): KubernetesObject {
   const placed = inNamespaceOfRelease(object);
   switch (identity(object).replace(/-[a-z0-9]{10}$/, '')) {
@@ -177,7 +177,7 @@ function claimPlaces(): readonly Place[] {
   ];
 }
 
-/** Of several replicas the Service leads to the one that leads, as the component `replicated` has it. */
+/** With several replicas the Service selects the leader, as in the component `replicated`. */
 function servicePlace(service: KubernetesObject): Place {
   const path: Path = ['spec', 'selector'];
   const every = JSON.stringify(read(service, path));
@@ -190,7 +190,10 @@ function servicePlace(service: KubernetesObject): Place {
 
 const REPLICAS_PLACE: Place = [['spec', 'replicas'], inline('{{ int .Values.replicas }}')];
 
-/** The Secret has one name, in the settings and in the rights; bound by namespace, the role needs one verb more. */
+/**
+ * The settings and the rights name the same Secret. Bound by namespace, the role needs one more
+ * verb.
+ */
 function kubeconfigPlaces(role: KubernetesObject): readonly Place[] {
   const names: Path = ['rules', 0, 'resourceNames', 0];
   const verbs: Path = ['rules', 0, 'verbs'];
@@ -207,7 +210,10 @@ function kubeconfigPlaces(role: KubernetesObject): readonly Place[] {
   ];
 }
 
-/** Those of the values; without a volume the directory for data is of the node's storage, which has to be asked for as well. */
+/**
+ * Resources of the values. Without a volume the data directory uses the node's storage, which then
+ * needs a request too.
+ */
 function resourcesOf(operator: KubernetesObject): string {
   if (operator.kind === 'StatefulSet') return '.Values.resources';
   const storage = ['limits', 'requests'].map((name) => {
@@ -241,7 +247,7 @@ function inNamespaceOfRelease(object: KubernetesObject): KubernetesObject {
   return asObject(JSON.parse(text));
 }
 
-/** A copy with one value replaced; what leads there must exist. */
+/** Returns a copy with one value replaced. The path to it must exist. */
 function put(value: unknown, [path, filled]: Place): unknown {
   const [key, ...rest] = path;
   if (key === undefined) return filled;

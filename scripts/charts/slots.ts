@@ -2,8 +2,8 @@ import { stringify } from 'yaml';
 import type { KubernetesObject } from './kustomize.ts';
 
 /**
- * Places in a manifest that Helm fills. Such a place is a text that YAML writes as it is, so that objects can be
- * written out first and the template put into the text afterwards.
+ * Slots in a manifest that Helm fills. A slot is a text that YAML writes unchanged, so that objects
+ * are serialized first and the templates put into the text afterwards.
  */
 type SlotKind = 'inline' | 'yaml' | 'optional';
 
@@ -11,22 +11,25 @@ function slot(kind: SlotKind, template: string): string {
   return `slot_${kind}_${Buffer.from(template).toString('hex')}_`;
 }
 
-/** A template in the place of a scalar, such as `{{ .Release.Namespace }}`. */
+/** A template in place of a scalar, such as `{{ .Release.Namespace }}`. */
 export function inline(template: string): string {
   return slot('inline', template);
 }
 
-/** An expression whose value is written as YAML under its key. */
+/** An expression that Helm writes as YAML under its key. */
 export function yaml(expression: string): string {
   return slot('yaml', expression);
 }
 
-/** As {@link yaml}, and the key is left out where the value is empty. */
+/** As {@link yaml}, without the key if the value is empty. */
 export function optional(expression: string): string {
   return slot('optional', expression);
 }
 
-/** Objects as a template of Helm: what looks like a template in them is text, and slots are filled in. */
+/**
+ * Serializes objects as a Helm template: escapes text that looks like a template, and fills in the
+ * slots.
+ */
 export function templateOf(objects: readonly KubernetesObject[]): string {
   return objects.map((object) => `---\n${fill(stringify(object, { lineWidth: 0 }))}`).join('');
 }

@@ -6,36 +6,42 @@ import { type Rights, rightsOf } from './rights.ts';
 
 export interface OlmBundleParts {
   readonly version: string;
-  /** What `kubectl kustomize` makes of the base. */
+  /** Output of `kubectl kustomize` for the base. */
   readonly base: readonly KubernetesObject[];
-  /** Custom resources that are shown as examples. */
+  /** Custom resources shown as examples. */
   readonly samples: readonly KubernetesObject[];
-  /** Of the icon, which is an SVG. */
+  /** The icon, an SVG. */
   readonly icon: string;
-  /** In place of the base's, which no registry has: `registry.example.com/meterfeed@sha256:…`. */
+  /**
+   * Image that replaces the base's, which no registry has:
+   * `registry.example.com/meterfeed@sha256:…`.
+   */
   readonly image?: string | undefined;
   /** First line of every file. */
   readonly head: string;
 }
 
 const PACKAGE = 'meterfeed';
-/** As long as the API group is v1alpha1 (https://olm.operatorframework.io/docs/best-practices/channel-naming/). */
+/**
+ * For API group v1alpha1 (https://olm.operatorframework.io/docs/best-practices/channel-naming/).
+ */
 const CHANNEL = 'candidate';
 const NAMESPACE = 'meterfeed-system';
 
-/** What becomes of an object of the base; every one of them must have such a place. */
+/** Place in the bundle for each object of the base. Every object must have one. */
 interface Sorted {
   readonly operator: OperatorSet;
   readonly namespace: KubernetesObject;
   readonly settings: Readonly<Record<string, string>>;
-  /** Are in the bundle as they are, without their namespace: it is the one that is installed to. */
+  /** Copied to the bundle without their namespace, which the installation chooses. */
   readonly manifests: readonly KubernetesObject[];
   readonly rights: Rights;
 }
 
 /**
- * The files of a bundle for the Operator Lifecycle Manager (https://olm.operatorframework.io/docs/tasks/creating-operator-bundle/), by
- * their path in it: docs/how-to/olm.md. Throws where the base has something that a bundle cannot say.
+ * Returns the files of a bundle for the Operator Lifecycle Manager, by their path in it
+ * (docs/how-to/olm.md, https://olm.operatorframework.io/docs/tasks/creating-operator-bundle/).
+ * Throws if the base has something that a bundle cannot contain.
  */
 export function olmBundle(parts: OlmBundleParts): ReadonlyMap<string, string> {
   const { version, base, samples, icon, image, head } = parts;
@@ -88,7 +94,7 @@ function sorted(base: readonly KubernetesObject[]): Sorted {
   for (const object of base) {
     if (taken.has(object) || /Role/.test(object.kind)) continue;
     if (object.kind === 'CustomResourceDefinition') manifests.push(object);
-    // The other Service is there because a StatefulSet requires one.
+    // A StatefulSet requires the other Service; a Deployment does not.
     else if (object.kind !== 'Service') {
       throw new Error(`a bundle has no place for it: "${identity(object)}"`);
     } else if (object.metadata.name !== operator.spec.serviceName) {

@@ -2,7 +2,7 @@ import { MINIMUM_KUBERNETES } from '../charts/chart-file.ts';
 import { type KubernetesObject } from '../charts/kustomize.ts';
 import type { Rights } from './rights.ts';
 
-/** The part of a pod that is changed. */
+/** The changed fields of a pod. */
 interface PodSpec {
   readonly serviceAccountName: string;
   readonly containers: readonly [OperatorContainer];
@@ -15,7 +15,7 @@ interface OperatorContainer {
   readonly envFrom: readonly { readonly configMapRef?: unknown }[];
 }
 
-/** The StatefulSet of the base, as far as it is read. */
+/** The used fields of the base's StatefulSet. */
 export type OperatorSet = KubernetesObject & {
   readonly spec: {
     readonly replicas: number;
@@ -30,7 +30,7 @@ export interface ServiceVersionParts {
   readonly version: string;
   readonly operator: OperatorSet;
   readonly namespace: KubernetesObject;
-  /** Variables that the base sets by a ConfigMap. */
+  /** Variables that the base sets through a ConfigMap. */
   readonly settings: Readonly<Record<string, string>>;
   readonly definitions: readonly KubernetesObject[];
   readonly rights: Rights;
@@ -39,7 +39,7 @@ export interface ServiceVersionParts {
   readonly image?: string | undefined;
 }
 
-/** CustomResourceDefinition, as far as it is read. */
+/** The used fields of a CustomResourceDefinition. */
 type Definition = KubernetesObject & {
   readonly spec: {
     readonly names: { readonly kind: string };
@@ -54,9 +54,10 @@ const HOME = 'https://meterfeed.io';
 const SUMMARY = 'Meters what tenant clusters use and feeds it to billing systems';
 
 /**
- * What the Operator Lifecycle Manager installs
- * (https://olm.operatorframework.io/docs/concepts/crds/clusterserviceversion/). It knows Deployments only, so the
- * StatefulSet becomes one whose pod is the same; the claim of the ledger is the one that the StatefulSet would have made.
+ * Returns the ClusterServiceVersion
+ * (https://olm.operatorframework.io/docs/concepts/crds/clusterserviceversion/). It supports
+ * Deployments only, so the StatefulSet becomes a Deployment with the same pod. The ledger's claim
+ * has the name that the StatefulSet would give it.
  */
 export function clusterServiceVersion(parts: ServiceVersionParts) {
   const { version, operator, namespace, definitions, rights, samples, icon } = parts;
@@ -91,7 +92,8 @@ export function clusterServiceVersion(parts: ServiceVersionParts) {
         { type: 'OwnNamespace', supported: true },
         { type: 'SingleNamespace', supported: false },
         { type: 'MultiNamespace', supported: false },
-        // It would turn the right to read Secrets of the own namespace into one to read all (docs/how-to/olm.md#rights).
+        // OLM would extend the right to read Secrets of the own namespace to all namespaces
+        // (docs/how-to/olm.md#rights).
         { type: 'AllNamespaces', supported: false },
       ],
       customresourcedefinitions: { owned: (definitions as readonly Definition[]).flatMap(owned) },
@@ -115,7 +117,7 @@ function deployment({ operator, settings }: ServiceVersionParts, image: string):
   return {
     replicas,
     selector,
-    // Never two at once: the ledger has one writer.
+    // Never two pods at once: the ledger has one writer.
     strategy: { type: 'Recreate' },
     template: {
       ...template,
@@ -138,7 +140,7 @@ function deployment({ operator, settings }: ServiceVersionParts, image: string):
   };
 }
 
-/** The name that the StatefulSet gives the claim of its only pod. */
+/** Name that the StatefulSet gives the claim of its only pod. */
 export function claimOf({ metadata, spec }: OperatorSet): string {
   return `${spec.volumeClaimTemplates[0].metadata.name}-${metadata.name}-0`;
 }

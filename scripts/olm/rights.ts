@@ -1,17 +1,18 @@
 import { identity, type KubernetesObject } from '../charts/kustomize.ts';
 
-/** What the operator's account may do, as a ClusterServiceVersion says it. */
+/** Rights of the operator's account, in the form of a ClusterServiceVersion. */
 export interface Rights {
   readonly cluster: readonly unknown[];
-  /** In the namespace that is installed to. */
+  /** Rights in the namespace of the installation. */
   readonly own: readonly unknown[];
-  /** ClusterRoles that are bound to nobody: they are for people, by aggregation. */
+  /** ClusterRoles without a binding, which people get by aggregation. */
   readonly unbound: readonly KubernetesObject[];
 }
 
 /**
- * A bundle gives no rights in namespaces of others. These two are given by hand, and the operator does without
- * (docs/how-to/olm.md#before-you-install); the same rights in all namespaces would be too much.
+ * Rights in namespaces of others, which a bundle cannot grant. An administrator grants these two by
+ * hand, and the operator works without them (docs/how-to/olm.md#before-you-install). The same
+ * rights in all namespaces would be too broad.
  */
 export const BY_HAND: readonly string[] = ['Role default/meterfeed-events'];
 
@@ -22,8 +23,8 @@ type Binding = KubernetesObject & {
 };
 
 /**
- * The rights that roles and bindings give to the service account `account`, whose namespace is `namespace`. Throws for one
- * that a bundle cannot give and that nobody has thought about.
+ * Returns the rights that roles and bindings give to the service account `account` in `namespace`.
+ * Throws for a right that a bundle cannot grant and that is not listed above.
  */
 export function rightsOf(
   objects: readonly KubernetesObject[],

@@ -1,29 +1,34 @@
 import type { Customer, CustomerRecords } from '../../ledger/fleet.ts';
 
-/** What came of work on a customer, and what is to be on record from then on: as before, nothing, or another. */
+/** Result of work on a customer, and the new record: as before, none, or another one. */
 export interface CustomerWork<T> {
   readonly result: T;
   readonly record: 'as before' | 'none' | Customer;
 }
 
-/** Customers of destinations, one at a time over all streams of the hub that leads (docs/how-to/fleet.md#one-customer). */
+/**
+ * Customers of destinations over all streams of the hub that leads. Works on one customer at a time
+ * (docs/how-to/fleet.md#one-customer).
+ */
 export class Customers {
   readonly #records: CustomerRecords;
   readonly #mayWork: () => boolean;
-  /** What is on record, by destination and tenant: read once, for nobody else writes it. */
+  /**
+   * Records by destination and tenant. They are read once, because no other process writes them.
+   */
   readonly #known = new Map<string, Promise<Map<string, Customer>>>();
-  /** The end of the work on a customer that was asked for last. */
+  /** End of the latest requested work on each customer. */
   readonly #ends = new Map<string, Promise<unknown>>();
 
-  /** `mayWork`: whether this process certainly leads where the records are. */
+  /** `mayWork` returns whether this process certainly leads where the records are. */
   constructor(records: CustomerRecords, mayWork: () => boolean) {
     this.#records = records;
     this.#mayWork = mayWork;
   }
 
   /**
-   * Runs `work` after all earlier work on this customer of a destination, and durably notes what it returns. Rejects where the
-   * records cannot be read or written: then it has to be done again.
+   * Runs `work` after all earlier work on this customer of a destination, and durably records its
+   * result. Rejects if the records cannot be read or written; call it again then.
    */
   async alone<T>(
     destination: string,

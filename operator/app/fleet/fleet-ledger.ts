@@ -5,7 +5,7 @@ import type { EventsQuery } from '../../billing/usage/tenant-events.ts';
 import type { TotalsOutcome, UsageTotals } from '../../billing/usage/usage-totals.ts';
 import type { Summands, UsageItem } from '../../billing/usage/usage-sums.ts';
 
-/** A stream as far as its usage is added to that of others. */
+/** A stream, as far as its usage is added to that of others. */
 export interface SummedStream {
   /** CLUSTER_NAME. */
   readonly source: string;
@@ -14,7 +14,7 @@ export interface SummedStream {
   readonly totals: () => UsageTotals | undefined;
 }
 
-/** By which sums are told apart: the dimension in which an item of a fleet has the CLUSTER_NAME of its stream. */
+/** Dimension with the CLUSTER_NAME of an item's stream, which separates the sums of a fleet. */
 export const CLUSTER_KEY = 'cluster';
 
 const OF_ONE_STREAM: LedgerFailure = ledgerFailure(
@@ -23,8 +23,8 @@ const OF_ONE_STREAM: LedgerFailure = ledgerFailure(
 );
 
 /**
- * All streams as one ledger, as far as that means something: what is read of it comes from one after the other, and numbers
- * are sums. Nothing can be written.
+ * Returns all streams as one read-only ledger. Reads return the streams one after the other, and
+ * numbers are sums. Operations on a single stream fail.
  */
 export function createFleetLedger(streams: () => readonly SummedStream[]): Ledger {
   const refuse = async (): Promise<LedgerFailure> => OF_ONE_STREAM;
@@ -120,7 +120,7 @@ function withCluster(sums: Summands, source: string): Summands {
   return { add: (item, events) => sums.add(ofCluster(item, source), events) };
 }
 
-/** With the name of its cluster among its dimensions. */
+/** Adds the name of the cluster to the dimensions. */
 function ofCluster<T extends Pick<UsageItem, 'dimensions'>>(item: T, source: string): T {
   return { ...item, dimensions: { ...item.dimensions, [CLUSTER_KEY]: source } };
 }
@@ -149,7 +149,10 @@ async function* eventsOfAll(
   }
 }
 
-/** The first stream comes last, so that where two say something under one key, what was registered first counts. */
+/**
+ * Records of all streams. The first stream comes last: for one key in two streams, the earlier
+ * registered stream counts.
+ */
 async function* recordsOfAll(
   streams: readonly SummedStream[],
   prefix: string,

@@ -9,29 +9,34 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { FailedTenantApi } from '../../tenant-api/tenant-api.ts';
 
 /**
- * What only the meter of a stream knows, as it writes it every few seconds beside the events for whoever shows or feeds
- * the stream elsewhere (docs/how-to/fleet.md#what-a-meter-reports). Lists have their first hundred. Times are milliseconds since the epoch.
+ * Facts that only the meter of a stream knows. The meter writes them every few seconds beside the
+ * events, for a process elsewhere that shows or feeds the stream
+ * (docs/how-to/fleet.md#what-a-meter-reports). Lists have their first hundred items. Times are
+ * milliseconds since the epoch.
  */
 export interface MeterReport extends MeterFacts {
-  /** Grows with every report of a process; one that stands still is of a meter that is gone. */
+  /** Grows with every report of a process. If it stands still, the meter is gone. */
   readonly beat: number;
-  /** Another one when tenants or tenant clusters have changed. */
+  /** Changes with every change of tenants or tenant clusters. */
   readonly revision: string;
 }
 
-/** What a meter reports of itself. */
+/** A meter's report about itself. */
 export interface MeterFacts {
   readonly version: string;
   readonly role: Role;
   readonly ready: boolean;
-  /** What it waits for, where it is not ready. */
+  /** Reasons why it is not ready; empty if it is. */
   readonly waitsFor: readonly string[];
   readonly windowMs: number;
-  /** BillingDestinations of its own cluster, which it feeds itself: a hub leaves those names to it. Absent in older releases. */
+  /**
+   * BillingDestinations of its own cluster, which the meter feeds itself. A hub leaves these names
+   * to it. Absent in older releases.
+   */
   readonly ownDestinations?: readonly string[];
   readonly tenants: number;
   readonly tenantClusters: number;
-  /** Metrics of its own: CUSTOM_METRICS, and those that it asks Prometheus for. */
+  /** Its own metrics: CUSTOM_METRICS, and the metrics that it queries from Prometheus. */
   readonly customMetrics: readonly CustomMetric[];
   readonly measuredMetrics: readonly MetricDefinition[];
   readonly gaps: number;
@@ -50,7 +55,7 @@ export interface MeterFacts {
 const REPORT_KEY = 'fleet/report';
 const CLUSTER_PREFIX = 'fleet/cluster/';
 
-/** Of every list in a report. */
+/** Most items of every list in a report. */
 export const MOST_ITEMS = 100;
 
 type Records = Pick<Ledger, 'record' | 'records'>;
@@ -58,19 +63,19 @@ type Records = Pick<Ledger, 'record' | 'records'>;
 const REPORT_EVERY_MS = 5_000;
 
 /**
- * Writes what the meter of a stream reports of itself, every five seconds until the signal is aborted. What cannot be written
- * now is written with the next report.
+ * Writes the report of a stream's meter every five seconds until the signal is aborted. A failed
+ * write is made up with the next report.
  */
 export async function reportMeter(
   options: {
-    /** That of the meter. */
+    /** The meter's ledger. */
     readonly ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>;
     readonly report: () => MeterFacts;
     /** Undefined before tenant clusters are known. */
     readonly clusters: () => readonly TenantCluster[] | undefined;
-    /** Grows with every round of discovery that may have changed tenants. */
+    /** Grows with every discovery pass that may have changed tenants. */
     readonly discoveryPasses: () => number;
-    /** Accepts departures of tenants, which a hub reads then; called before each report. */
+    /** Accepts departures of tenants, which a hub then reads. Called before each report. */
     readonly acceptDepartures?: (() => Promise<void>) | undefined;
     readonly clock: Clock;
     readonly logger: Logger;
@@ -81,7 +86,7 @@ export async function reportMeter(
   const startedAt = clock.now();
   let beat = 0;
   let stored: ReadonlyMap<string, string> | undefined;
-  /** Gives why nothing was written; undefined when it was. */
+  /** Returns why nothing was written, or undefined. */
   const write = async (): Promise<string | undefined> => {
     await options.acceptDepartures?.();
     stored ??= await readClusterTexts(ledger);
@@ -108,13 +113,13 @@ export async function reportMeter(
   }
 }
 
-/** The newest report; undefined where no meter has written one that this program knows. */
+/** The newest report; undefined if no meter has written a report in a known form. */
 export async function readReport(records: Records): Promise<MeterReport | undefined> {
   const stored = parsed(await records.record(REPORT_KEY));
   return stored?.['v'] === 1 && isReport(stored['report']) ? stored['report'] : undefined;
 }
 
-/** The changes that lead from the tenant clusters on record, by id, to those that there are. */
+/** Changes from the recorded tenant clusters to the current ones, by id. */
 function clusterChanges(
   stored: ReadonlyMap<string, string>,
   clusters: readonly TenantCluster[],
@@ -129,7 +134,7 @@ function clusterChanges(
   ];
 }
 
-/** The tenant clusters on record as their texts, by id. */
+/** Recorded tenant clusters as text, by id. */
 async function readClusterTexts(records: Records): Promise<ReadonlyMap<string, string>> {
   const texts = new Map<string, string>();
   for await (const [key, value] of records.records(CLUSTER_PREFIX)) {
@@ -156,7 +161,10 @@ function parsed(text: string | undefined): Readonly<Record<string, unknown>> | u
   }
 }
 
-/** Only this module writes under these keys, so a field or two tell a whole record from a damaged one. */
+/**
+ * Returns whether a value is a report. A few fields suffice: only this module writes these keys, so
+ * any other value is a damaged record.
+ */
 function isReport(value: unknown): value is MeterReport {
   return (
     isRecord(value) && typeof value['version'] === 'string' && typeof value['beat'] === 'number'

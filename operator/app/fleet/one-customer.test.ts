@@ -58,7 +58,7 @@ function world(answer: ProvisionOutcome = { kind: 'done' }) {
   const { rows, records } = memoryRecords();
   const customers = new Customers(records, () => true);
   const at = (stream: string) => oneCustomer(destination, stream, customers);
-  return { asked: requested, rows, destination, berlin: at('berlin'), paris: at('paris') };
+  return { requested, rows, destination, berlin: at('berlin'), paris: at('paris') };
 }
 
 const acme = (change: Partial<Tenant> = {}): Tenant =>
@@ -66,7 +66,7 @@ const acme = (change: Partial<Tenant> = {}): Tenant =>
 
 describe('a tenant in two clusters', () => {
   test('is made once, and found made by the other stream, also where both come at the same time', async () => {
-    const { asked: requested, berlin, paris } = world();
+    const { requested, berlin, paris } = world();
     const outcomes = await Promise.all([
       berlin.customers?.provision(acme(), NEVER),
       paris.customers?.provision(acme(), NEVER),
@@ -76,14 +76,14 @@ describe('a tenant in two clusters', () => {
   });
 
   test('is asked for again by a stream that has asked before: it may be gone over there', async () => {
-    const { asked: requested, berlin } = world();
+    const { requested, berlin } = world();
     await berlin.customers?.provision(acme(), NEVER);
     await berlin.customers?.provision(acme(), NEVER);
     expect(requested).toHaveLength(2);
   });
 
   test('is billable from the earliest usage of either, and never from a later one again', async () => {
-    const { asked: requested, berlin, paris } = world();
+    const { requested, berlin, paris } = world();
     await berlin.customers?.provision(acme(), NEVER);
     await paris.customers?.provision(acme({ billableFrom: START - 3_600_000 }), NEVER);
     await berlin.customers?.provision(acme(), NEVER);
@@ -95,12 +95,7 @@ describe('a tenant in two clusters', () => {
   });
 
   test('that could not be made is tried by each, and is on record of neither', async () => {
-    const {
-      asked: requested,
-      rows,
-      berlin,
-      paris,
-    } = world({ kind: 'rejected', reason: 'no email' });
+    const { requested, rows, berlin, paris } = world({ kind: 'rejected', reason: 'no email' });
     await berlin.customers?.provision(acme(), NEVER);
     expect(await paris.customers?.provision(acme(), NEVER)).toMatchObject({ kind: 'rejected' });
     expect(requested).toHaveLength(2);
@@ -108,7 +103,7 @@ describe('a tenant in two clusters', () => {
   });
 
   test('stays a customer until it has left both, and then ends once', async () => {
-    const { asked: requested, rows, berlin, paris } = world();
+    const { requested, rows, berlin, paris } = world();
     await berlin.customers?.provision(acme(), NEVER);
     await paris.customers?.provision(acme(), NEVER);
     expect(await berlin.customers?.offboard(acme(), NEVER)).toEqual({ kind: 'done' });
@@ -120,14 +115,14 @@ describe('a tenant in two clusters', () => {
   });
 
   test('is not asked about by sums, in which the other cluster’s usage would pass for what was sent', async () => {
-    const { asked: requested, berlin } = world();
+    const { requested, berlin } = world();
     await berlin.verify?.([], NEVER, []);
     expect(requested).toEqual(['verify 0 by sums: false']);
   });
 });
 
 test('a database that does not answer makes a customer wait, and nobody guess', async () => {
-  const { asked: requested, destination } = world();
+  const { requested, destination } = world();
   const failing = async () => {
     throw new Error('connection refused');
   };
@@ -141,7 +136,7 @@ test('a database that does not answer makes a customer wait, and nobody guess', 
 });
 
 test('a process that was frozen makes no customer once another one may lead', async () => {
-  const { asked: requested, rows, destination } = world();
+  const { requested, rows, destination } = world();
   let mayWork = true;
   const customers = new Customers(memoryRecords().records, () => mayWork);
   const berlin = oneCustomer(destination, 'berlin', customers);
@@ -156,7 +151,7 @@ test('a process that was frozen makes no customer once another one may lead', as
 });
 
 test('a customer whose record could not be written is made again by whoever asks next', async () => {
-  const { asked: requested, destination } = world();
+  const { requested, destination } = world();
   const { rows, records } = memoryRecords();
   let fails = true;
   const customers = new Customers(

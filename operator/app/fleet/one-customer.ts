@@ -11,15 +11,17 @@ import type { UsageEvent } from '../../model/event.ts';
 import { override } from '../../model/override.ts';
 import type { Tenant } from '../../model/tenant.ts';
 
-const NOT_REQUESTED: VerifyOutcome = { kind: 'retry', reason: 'it cannot be asked' };
+const NOT_REQUESTED: VerifyOutcome = { kind: 'retry', reason: 'the destination cannot be queried' };
 
-/** In place of a tenant where what all of them need is made. */
+/** Stands for a tenant in work that concerns all of them. */
 const NOBODY = '';
 
 /**
- * A destination as one stream of several sees it: customers are made and ended one at a time over all of them. Who comes to
- * a customer that another stream has made as it is wanted finds it made, and one that is left by a stream ends with
- * the last (docs/how-to/fleet.md#one-customer).
+ * A destination as one of several streams sees it. Customers are made and ended one at a time over
+ * all streams (docs/how-to/fleet.md#one-customer):
+ * 1. Another stream has made the customer as wanted: nothing is requested.
+ * 2. A stream leaves while other streams have the customer: the customer stays.
+ * 3. The last stream leaves: the customer ends.
  */
 export function oneCustomer(
   destination: Destination,
@@ -47,7 +49,8 @@ export function oneCustomer(
         return { kind: 'retry', reason: `shared customers: ${errorText(error)}` };
       }
     },
-    // What it has in sum is of all streams, and one stream's ledger cannot say what of it is whose.
+    // Leaves out `sameBucket`: the destination's sums cover all streams, and the ledger of one
+    // stream cannot separate them.
     ...(destination.verify !== undefined && {
       verify: async (events: readonly UsageEvent[], signal: AbortSignal) =>
         (await destination.verify?.(events, signal)) ?? NOT_REQUESTED,
@@ -76,7 +79,10 @@ export function oneCustomer(
   });
 }
 
-/** With the earliest usage of any stream: a subscription that begins later would leave some unbilled. */
+/**
+ * The tenant with the earliest usage of any stream. A later start of the subscription would leave
+ * usage unbilled.
+ */
 function withEarliest(tenant: Tenant, known: Customer | undefined): Tenant {
   const starts = [tenant.billableFrom, known?.billableFrom].filter((at) => at !== undefined);
   return starts.length === 0 ? tenant : { ...tenant, billableFrom: Math.min(...starts) };
@@ -91,7 +97,10 @@ function recordOf(tenant: Tenant, stream: string, known: Customer | undefined): 
   };
 }
 
-/** A stream that is on record asks again because it has reason to: after a restart, or when the customer is not found there. */
+/**
+ * Returns whether another stream has made the customer as wanted. A recorded stream requests it
+ * again on purpose: after a restart, or when the destination does not find it.
+ */
 function isMadeByAnother(known: Customer, wanted: Customer, stream: string): boolean {
   return (
     !known.streams.includes(stream) &&
@@ -101,8 +110,8 @@ function isMadeByAnother(known: Customer, wanted: Customer, stream: string): boo
 }
 
 /**
- * One customer out of a tenant as the streams have it: as where it is oldest, with the tenant clusters of all. Which of
- * equally old ones counts does not change as long as the order of streams does not.
+ * Merges the tenants of all streams into one per id: the oldest tenant, with the tenant clusters of
+ * all streams. Of equally old ones the first stream's counts.
  */
 export function mergeTenants(all: readonly (readonly Tenant[])[]): ReadonlyMap<string, Tenant> {
   const merged = new Map<string, Tenant>();

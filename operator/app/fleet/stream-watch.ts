@@ -10,7 +10,7 @@ import { createWindowReports, REPORT_PREFIX } from '../../metering/windows/repor
 import type { WindowReport } from '../../metering/windows/window-report.ts';
 import { type MeterReport, readClusters, readReport } from './meter-report.ts';
 
-/** A tenant that left at a time, milliseconds since the epoch. */
+/** A tenant that left, and when (milliseconds since the epoch). */
 export interface Departure {
   readonly tenant: Tenant;
   readonly at: number;
@@ -21,16 +21,16 @@ interface SomeGaps {
   readonly past: readonly Gap[];
 }
 
-/** Where measurements of Prometheus keep theirs. */
+/** Prefix of the gaps of Prometheus measurements. */
 const PROMETHEUS_GAP_PREFIX = 'prometheus/gap/';
-/** Of the hub: when a tenant left, by tenant, for departures that are acknowledged. */
+/** Written by the hub: when a tenant left, by tenant, for acknowledged departures. */
 const ACKNOWLEDGED_PREFIX = 'hub/departed/';
-/** Between two looks. */
+/** Pause between two passes. */
 const PASS_MS = 2_000;
-/** Reports of windows that are read anew, of the newest hours. */
+/** Reports of windows of this newest period are read again in each pass. */
 const HOUR_MS = 3_600_000;
 
-/** A stream as its records show it to a process that is not its meter. */
+/** A stream, read from its records by a process that is not its meter. */
 export class StreamWatch {
   readonly #options: ConstructorParameters<typeof StreamWatch>[0];
   readonly #listeners = new Set<() => void>();
@@ -41,11 +41,11 @@ export class StreamWatch {
   #gaps: SomeGaps = { open: [], past: [] };
   readonly #windows = createWindowReports();
   #departed: readonly Departure[] = [];
-  /** By tenant; undefined before they are read. */
+  /** By tenant; undefined before the first read. */
   #acknowledged: Map<string, number> | undefined;
   #lastWindowEnd: number | undefined;
 
-  /** `retentionMs` is RETENTION: gaps of before are past. */
+  /** `retentionMs` is RETENTION; earlier gaps are past. */
   constructor(options: {
     readonly ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords' | 'stats'>;
     readonly retentionMs: number;
@@ -55,18 +55,21 @@ export class StreamWatch {
     this.#options = options;
   }
 
-  /** Undefined while no meter has reported that this program knows. */
+  /** Undefined until a meter has reported in a known form. */
   report(): MeterReport | undefined {
     return this.#report;
   }
 
-  /** How long the meter has reported nothing new, by this process's monotonic clock; undefined while nothing is known. */
+  /**
+   * Time without a new report of the meter, milliseconds of this process's monotonic clock.
+   * Undefined before the first report.
+   */
   silentMs(): number | undefined {
     if (this.#reportedAt === undefined) return undefined;
     return this.#options.clock.monotonic() - this.#reportedAt;
   }
 
-  /** Who is a customer there. */
+  /** Customers of the stream. */
   tenants(): readonly Tenant[] {
     return [...this.#tenants.values()];
   }
@@ -83,22 +86,25 @@ export class StreamWatch {
     return this.#gaps.open;
   }
 
-  /** Those of before RETENTION. */
+  /** Gaps from before RETENTION. */
   pastGaps(): readonly Gap[] {
     return this.#gaps.past;
   }
 
-  /** Newest first; each is read when it is needed. */
+  /** Newest first. Each is read on demand. */
   windows(): IteratorObject<WindowReport, undefined> {
     return this.#windows.list();
   }
 
-  /** Departures that the operator has accepted and this hub has not acknowledged: these tenants are to be offboarded. */
+  /**
+   * Departures that the operator has accepted and this hub has not acknowledged. Offboard these
+   * tenants.
+   */
   departures(): readonly Departure[] {
     return this.#departed.filter(({ tenant, at }) => this.#acknowledged?.get(tenant.id) !== at);
   }
 
-  /** Durably notes that a departure is known to all destinations. */
+  /** Durably records that all destinations know of a departure. */
   async acknowledge({ tenant, at }: Departure): Promise<WriteOutcome> {
     const change = { key: ACKNOWLEDGED_PREFIX + tenant.id, value: String(at) };
     const outcome = await this.#options.ledger.writeRecords([change]);
@@ -106,26 +112,29 @@ export class StreamWatch {
     return outcome;
   }
 
-  /** Calls after a round that brought news. Ends with the returned function. */
+  /**
+   * Calls the listener after a pass that found changes. The returned function ends the
+   * subscription.
+   */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Rounds until the signal is aborted. Never rejects. */
+  /** Reads repeatedly until the signal is aborted. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options;
     let stated = '';
     while (!signal.aborted) {
-      const problem = await this.round().then(() => '', errorText);
+      const problem = await this.refresh().then(() => '', errorText);
       if (problem !== '' && problem !== stated) logger.warn(`[fleet] ${problem}`);
       stated = problem;
       await clock.sleep(PASS_MS, signal).catch(() => undefined);
     }
   }
 
-  /** Reads what there is now. Rejects when it cannot be read: what is known stays. */
-  async round(): Promise<void> {
+  /** Reads the current records. Rejects if they cannot be read, and keeps the former state. */
+  async refresh(): Promise<void> {
     const { ledger, clock } = this.#options;
     const report = await readReport(ledger);
     const { lastWindowEnd } = ledger.stats();
@@ -137,7 +146,7 @@ export class StreamWatch {
     if (isNewWindow || report?.gaps !== before?.gaps) {
       this.#gaps = await readGaps(ledger, clock.now() - this.#options.retentionMs);
     }
-    // Nothing is taken for known before all of it is.
+    // Change the state only after all reads have succeeded.
     if (report?.beat !== before?.beat || isNewRoster) this.#reportedAt = clock.monotonic();
     this.#report = report;
     this.#lastWindowEnd = lastWindowEnd;
@@ -162,7 +171,7 @@ export class StreamWatch {
     await this.#forgetAcknowledged();
   }
 
-  /** Of tenants that discovery remembers no more, or that are there again. */
+  /** Forgets departures of tenants that discovery has forgotten, or that are back. */
   async #forgetAcknowledged(): Promise<void> {
     const departed = new Set(this.#departed.map(({ tenant }) => tenant.id));
     const gone = [...(this.#acknowledged?.keys() ?? [])].filter((id) => !departed.has(id));
@@ -172,7 +181,7 @@ export class StreamWatch {
     if (outcome.kind === 'written') for (const id of gone) this.#acknowledged?.delete(id);
   }
 
-  /** All there are at first, then those of the newest hours. */
+  /** Reads all reports first, later only those of the newest hour. */
   async #readWindows(lastWindowEnd: number | undefined): Promise<void> {
     const { ledger } = this.#options;
     for (const prefix of this.#windowPrefixes(lastWindowEnd)) {

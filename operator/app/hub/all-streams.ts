@@ -13,7 +13,7 @@ import type { ShownStream } from '../views.ts';
 
 type Streams = () => readonly Pick<ShownStream, 'name' | 'meter' | 'destinations'>[];
 
-/** What the meters of all streams know together. Texts about one of them begin with its name. */
+/** The meters of all streams as one. Texts about one stream begin with its name. */
 export function metersOfAll(
   streams: Streams,
   tenants: () => readonly Tenant[],
@@ -69,7 +69,7 @@ export function metersOfAll(
   };
 }
 
-/** A gap with the name of its stream before its scope, where the scope is none of a tenant cluster. */
+/** A gap with the name of its stream before its scope, unless the scope is a tenant cluster. */
 function named(
   source: string,
   meter: Pick<DiscoveryView, 'clusters'>,
@@ -81,7 +81,10 @@ function named(
   );
 }
 
-/** Windows of all streams, each of which has its newest first; none is read before it is wanted. */
+/**
+ * Merges the windows of all streams, newest first; each stream has its newest first. Reads each on
+ * demand.
+ */
 export function* newestFirst<W extends { readonly end: number }>(
   streams: readonly IteratorObject<W>[],
 ): Generator<W, undefined> {
@@ -99,7 +102,7 @@ export function* newestFirst<W extends { readonly end: number }>(
   }
 }
 
-/** Destinations as they are over all streams; what is done at one is done for one stream. */
+/** Destinations over all streams. An action at one of them applies to one stream. */
 export function allDestinationsView(streams: Streams): DestinationsView {
   return {
     list: () => destinationsOfAll(streams()),
@@ -114,7 +117,10 @@ export function allDestinationsView(streams: Streams): DestinationsView {
   };
 }
 
-/** A destination as it stands over all streams: numbers are sums, and what is wrong anywhere is wrong. */
+/**
+ * Merges each destination over all streams: numbers are sums, and a problem in one stream is a
+ * problem of the destination.
+ */
 export function destinationsOfAll(
   streams: readonly {
     readonly name: Pick<ShownStream['name'], 'source'>;
@@ -142,7 +148,7 @@ function both(a: DestinationStatusView, b: DestinationStatusView): DestinationSt
     ...a,
     ...knownOf(graver),
     ready: a.ready && b.ready,
-    // Some streams may still be sending.
+    // Some streams may still send.
     suspended: a.suspended && b.suspended,
     bootstrapped: a.bootstrapped && b.bootstrapped,
     cursor: a.cursor + b.cursor,
@@ -162,12 +168,12 @@ function both(a: DestinationStatusView, b: DestinationStatusView): DestinationSt
   };
 }
 
-/** The fields that have a value: one that a stream does not know leaves that of the other in place. */
+/** The fields with a value, so that a stream's unknown field does not overwrite the other's. */
 function knownOf(status: DestinationStatusView): Partial<DestinationStatusView> {
   return Object.fromEntries(Object.entries(status).filter(([, value]) => value !== undefined));
 }
 
-/** What waits in both, from the earlier window on. */
+/** Backlog of both, from the earlier window on. */
 function backlogOfBoth(a: Backlog | undefined, b: Backlog | undefined): Backlog | undefined {
   if (a === undefined || b === undefined) return a ?? b;
   const [windowEnd] = [a, b].flatMap((one) => one.windowEnd ?? []).toSorted(compareBytewise);

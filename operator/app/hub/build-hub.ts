@@ -10,7 +10,7 @@ import type { Connection } from '../../kubernetes/connection.ts';
 import { createReflectorMetrics, createWorkQueueMetrics } from '../../kubernetes/metrics.ts';
 import type { LeaderContext } from '../build-context.ts';
 import { CustomResources } from '../custom-resources.ts';
-import { httpPart, labelParts, reachOut } from '../leader-components.ts';
+import { httpComponent, labelComponents, reachOut } from '../leader-components.ts';
 import type { Component } from '../components.ts';
 import { destinationCursors } from '../stream.ts';
 import { billingView } from '../views.ts';
@@ -21,19 +21,24 @@ import type { HubContext } from './hub-stream.ts';
 import { type HubDatabases, HubStreams } from './hub-streams.ts';
 import { fleetCatalog } from './stream-catalog.ts';
 
-/** What a hub has before it builds. */
+/** Dependencies of a hub. */
 export interface HubOptions extends LeaderContext {
   readonly databases: HubDatabases;
-  /** By which this process leads in the first database. */
+  /** Epoch with which this process leads in the first database. */
   readonly epoch: number;
-  /** The cluster whose BillingDestinations hold beside the destinations of the environment; a hub may do without one. */
+  /**
+   * The cluster whose BillingDestinations apply beside the destinations of the environment. Absent
+   * for a hub outside a cluster.
+   */
   readonly cluster?: { readonly connection: Connection; readonly namespace: string } | undefined;
 }
 
-/** A leader answers requests for so long without its database. */
+/** A leader answers requests for this long without its database. */
 const ANSWERS_MS = 30_000;
 
-/** Builds the hub of a process that leads: streams without a meter (docs/how-to/fleet.md). */
+/**
+ * Builds the hub of a leader: it reads and feeds streams, and has no meter (docs/how-to/fleet.md).
+ */
 export async function buildHub(options: HubOptions): Promise<readonly Component[]> {
   const { databases, epoch, mayAct, stopping } = options;
   const [{ database, lease }] = databases;
@@ -52,7 +57,7 @@ export async function buildHub(options: HubOptions): Promise<readonly Component[
     readinessOf({ running: !stopping.aborted, streams, known: controllers.known() });
   const meters = metersOfAll(streams.list, streams.tenants, () => streams.problems());
   const totals = createFleetTotals(streams.list);
-  const http = httpPart(context, {
+  const http = httpComponent(context, {
     ledger: createFleetLedger(streams.list),
     totals: () => totals,
     streams: streams.list,
@@ -79,13 +84,16 @@ export async function buildHub(options: HubOptions): Promise<readonly Component[
   return [
     ...reached.components,
     http,
-    ...controllers.parts,
+    ...controllers.components,
     { name: 'streams', run: (signal) => streams.run(epoch, signal) },
-    ...labelParts(context, readiness),
+    ...labelComponents(context, readiness),
   ];
 }
 
-/** The BillingDestinations of the hub's cluster, for all streams (docs/how-to/fleet.md#destinations); none where it runs in no cluster. */
+/**
+ * Controllers of the BillingDestinations in the hub's cluster, for all streams
+ * (docs/how-to/fleet.md#destinations). None for a hub outside a cluster.
+ */
 function buildControllers(
   context: HubContext & Pick<HubOptions, 'cluster'>,
   streams: HubStreams,
@@ -94,7 +102,7 @@ function buildControllers(
   const { cluster, settings, registry } = context;
   if (cluster === undefined) {
     const none = { known: () => true, ready: async () => undefined, destinations: () => [] };
-    return { ...none, parts: [] };
+    return { ...none, components: [] };
   }
   const shared = { ...context, ...cluster };
   const set = new ControllerSet({
@@ -112,7 +120,7 @@ function buildControllers(
     }),
   );
   let known = false;
-  const part: Component = {
+  const component: Component = {
     name: 'destinations',
     run: async (signal) => {
       const learn = async (): Promise<void> => {
@@ -124,11 +132,14 @@ function buildControllers(
     },
   };
   return {
-    /** Every one that was there has been looked at: before, nothing is fed, and nobody is offboarded. */
+    /**
+     * True when every existing one has been read. Before that nothing is fed and no tenant is
+     * offboarded.
+     */
     known: () => known,
     ready: (signal: AbortSignal) => controller.ready(signal),
     destinations: () => controller.objects().map((one) => existingDestination(one)),
-    parts: [part],
+    components: [component],
   };
 }
 
@@ -147,7 +158,7 @@ function readinessOf({
     {
       name: 'streams',
       ok: requested,
-      detail: requested ? `${streams.list().length} are read` : 'the databases are being asked',
+      detail: requested ? `${streams.list().length} are read` : 'the databases are being read',
     },
     {
       name: 'destinations',

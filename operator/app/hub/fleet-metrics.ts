@@ -2,13 +2,13 @@ import { Gauge, type Registry } from 'prom-client';
 import type { HubStream } from './hub-stream.ts';
 import type { HubStreams } from './hub-streams.ts';
 
-/** What a hub sees of the meters of its streams, to be alerted on: read when metrics are scraped. */
+/** Metrics for alerts about the meters of a hub's streams, read at each scrape. */
 export function createFleetMetrics(registry: Registry, streams: HubStreams): void {
   const registers = [registry];
   const total = (name: string, help: string, value: () => number): void => {
     const gauge: Gauge = new Gauge({ name, help, registers, collect: () => gauge.set(value()) });
   };
-  /** Nothing is said of a stream of which nothing is known. */
+  /** A stream without a value has no sample. */
   const ofEach = (
     name: string,
     help: string,
@@ -36,7 +36,7 @@ export function createFleetMetrics(registry: Registry, streams: HubStreams): voi
   );
   ofEach(
     'meterfeed_fleet_meter_silent_seconds',
-    'How long the meter of a stream has told nothing new.',
+    'Seconds since the meter of a stream reported anything new.',
     ({ watch }) => {
       const ms = watch.silentMs();
       return ms === undefined ? undefined : ms / 1_000;
@@ -44,7 +44,7 @@ export function createFleetMetrics(registry: Registry, streams: HubStreams): voi
   );
   ofEach(
     'meterfeed_fleet_gap_seconds',
-    'What the meter of a stream could not measure and has not filled, of RETENTION.',
+    'Seconds within RETENTION that the meter of a stream could not measure and has not filled.',
     ({ watch }) => watch.gaps().reduce((sum, { from, to }) => sum + (to - from), 0) / 1_000,
   );
 }

@@ -6,8 +6,8 @@ import {
 } from 'prom-client';
 
 /**
- * The metrics of the process, those that are added to this registry, and those of each stream with its name as the label
- * `cluster`.
+ * Registry with three parts: the metrics of the process, the metrics added here, and the metrics of
+ * each stream with the label `cluster`.
  */
 export class FleetRegistry extends Registry {
   readonly #own: Registry;
@@ -18,14 +18,17 @@ export class FleetRegistry extends Registry {
     this.#own = own;
   }
 
-  /** Shows the metrics of a stream, which has its own of every name. Ends with the returned function. */
+  /**
+   * Adds a stream's registry, which may have the same metric names as others. The returned function
+   * removes it.
+   */
   join(source: string, registry: Registry): () => void {
     const stream = { source, registry };
     this.#streams.add(stream);
     return () => void this.#streams.delete(stream);
   }
 
-  /** Without those of the streams. */
+  /** Excludes the metrics of the streams. */
   override async getMetricsAsJSON(): Promise<MetricObjectWithValues<MetricValue<string>>[]> {
     return [...(await this.#own.getMetricsAsJSON()), ...(await super.getMetricsAsJSON())];
   }

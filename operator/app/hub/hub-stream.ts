@@ -18,41 +18,44 @@ import { SumsStore } from '../../billing/usage/sums-store.ts';
 import { LedgerTotals } from '../../billing/usage/usage-totals.ts';
 import type { StreamContext } from '../build-context.ts';
 import { type KnownMeter, recordedMeter } from '../known-meter.ts';
-import { type Component, runParts } from '../components.ts';
+import { type Component, runComponents } from '../components.ts';
 import { Stream, type StreamSource } from '../stream.ts';
 import { destinationsView, streamViews } from '../views.ts';
 import { streamCatalog } from './stream-catalog.ts';
 
-/** What the streams of a hub share. */
+/** Dependencies that the streams of a hub share. */
 export interface HubContext extends StreamContext {
-  /** On record in the first database. */
+  /** Recorded in the first database. */
   readonly customers: Customers;
 }
 
-/** A stream as its database gives it to the hub that leads there. */
+/** A stream, opened in its database by the hub that leads there. */
 interface OpenedStream {
   readonly ledger: Ledger;
-  /** The sums that its operator keeps. */
+  /** The sums that the stream's operator maintains. */
   readonly rollups: Rollups;
-  /** As `OpenStreamOutcome.adopt`. */
+  /** See `OpenStreamOutcome.adopt`. */
   readonly adopt: (destination: string) => Promise<WriteOutcome>;
-  /** Whether this process certainly leads in its database at this moment. */
+  /** Returns whether this process certainly leads in the stream's database at this moment. */
   readonly mayAct: () => boolean;
 }
 
 /** All streams of the hub. */
 interface AllStreams {
-  /** A tenant as all streams together have it; undefined where none knows it. */
+  /** The tenant merged over all streams; undefined if no stream knows it. */
   readonly merged: (tenant: string) => Tenant | undefined;
-  /** Resolves when the streams that there are have been opened, or the signal is aborted. */
+  /** Resolves when the existing streams have been opened, or the signal is aborted. */
   readonly allQueried: (signal: AbortSignal) => Promise<void>;
 }
 
 const STATES_MS = 30_000;
-/** Longer than this without a report of its meter is worth saying. */
+/** Without a report for this long, the meter is shown as silent. */
 const SILENT_MS = 30_000;
 
-/** The stream of a meter elsewhere, by its database: read, and fed to the hub's destinations. Independent of all others. */
+/**
+ * The stream of a meter elsewhere. This process reads it from its database and feeds it to the
+ * hub's destinations, independently of other streams.
+ */
 export class HubStream extends Stream implements ServedStream {
   readonly watch: StreamWatch;
   readonly meter: KnownMeter;
@@ -82,12 +85,12 @@ export class HubStream extends Stream implements ServedStream {
       billingState: (tenant) => this.billingState(tenant),
       readiness: () => {
         const ok = watch.report() !== undefined;
-        return [{ name: 'meter', ok, ...(!ok && { detail: 'no meter has told of itself yet' }) }];
+        return [{ name: 'meter', ok, ...(!ok && { detail: 'no meter has reported yet' }) }];
       },
     });
   }
 
-  /** The stream that was opened. What its records say is known when it resolves. */
+  /** Returns the stream after a first read of its records. */
   static async open(
     hub: HubContext,
     all: AllStreams,
@@ -98,7 +101,7 @@ export class HubStream extends Stream implements ServedStream {
     const { ledger } = opened;
     const { retentionMs } = environment.ledger;
     const watch = new StreamWatch({ ledger, clock, logger, retentionMs });
-    await watch.round();
+    await watch.refresh();
     const states = await readStates(ledger);
     return new HubStream(hub, all, originOf(hub, all, name, { ...opened, watch }), {
       watch,
@@ -125,33 +128,33 @@ export class HubStream extends Stream implements ServedStream {
   /** Works until the signal is aborted, then closes the ledger. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#hub;
-    const parts: readonly Component[] = [
+    const components: readonly Component[] = [
       { name: 'records', run: (ending) => this.watch.run(ending) },
       { name: 'states', run: (ending) => this.#followStates(ending) },
       { name: 'delivery', run: (ending) => this.#feedWhenKnown(ending) },
     ];
-    const end = await runParts(parts, signal, { clock, logger });
+    const end = await runComponents(components, signal, { clock, logger });
     await this.ledger.close();
     if (end.kind === 'failed') throw new Error(end.reason);
   }
 
-  /** Why this hub does not feed the stream, or not to all its destinations, if that is so. */
+  /** Returns why this hub does not feed the stream to all its destinations, or undefined. */
   problem(): string | undefined {
     const role = this.watch.report()?.role;
     const silentMs = this.watch.silentMs();
-    if (role === undefined) return 'no meter has told of itself yet: it may be of an older release';
+    if (role === undefined) return 'no meter has reported yet: it may run an older release';
     if (silentMs !== undefined && silentMs > SILENT_MS) {
-      return `its meter has told nothing for ${Math.round(silentMs / 1000)} s`;
+      return `its meter has reported nothing for ${Math.round(silentMs / 1000)} s`;
     }
     if (role !== 'meter') {
-      return 'its operator feeds destinations itself: this hub feeds it to none; ROLE=meter there changes that';
+      return 'its operator feeds the destinations itself, so this hub feeds none; set ROLE=meter there to change that';
     }
     const own = new Set(this.watch.report()?.ownDestinations);
     const { settings, customResources } = this.#hub;
     const names = [...settings.current().billing.destinations, ...customResources.destinations()];
     const both = names.find(({ name }) => own.has(name));
     if (both === undefined) return undefined;
-    return `destination: a BillingDestination of its own cluster has the name, and is fed in place of the hub’s: "${both.name}"; name one of them otherwise, or delete that one`;
+    return `destination: a BillingDestination of its own cluster has the same name and is fed instead of the hub’s: "${both.name}"; rename one of them, or delete that one`;
   }
 
   #settings(): ReturnType<Views['settings']> {
@@ -165,7 +168,10 @@ export class HubStream extends Stream implements ServedStream {
     };
   }
 
-  /** Once the hub's destinations and all streams are known: a customer is that of all streams. */
+  /**
+   * Feeds once the hub's destinations and all streams are known: a customer is the same over all
+   * streams.
+   */
   async #feedWhenKnown(signal: AbortSignal): Promise<void> {
     try {
       await this.#hub.customResources.ready(signal);
@@ -180,7 +186,7 @@ export class HubStream extends Stream implements ServedStream {
   async #followStates(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.#hub.clock.sleep(STATES_MS, signal).catch(() => undefined);
-      // Those that cannot be read now are read in half a minute.
+      // A failed read is repeated after half a minute.
       this.#states = await readStates(this.ledger).catch(() => this.#states);
     }
   }
@@ -192,7 +198,10 @@ async function readStates(ledger: Ledger): Promise<StateStore> {
   return states;
 }
 
-/** The hub feeds a stream to none of its destinations while the operator of the stream feeds all, and to none of a name that its meter has. */
+/**
+ * Source of a stream of the hub. The hub skips all destinations while the stream's operator feeds
+ * them, and single ones whose name the meter uses itself.
+ */
 function originOf(
   { clock, settings, customers, customResources, logger }: HubContext,
   all: AllStreams,
@@ -203,7 +212,9 @@ function originOf(
   const isMeter = (): boolean => watch.report()?.role === 'meter';
   const isOwn = (destination: string): boolean =>
     watch.report()?.ownDestinations?.includes(destination) === true;
-  /** They get cursors only where the hub feeds the stream. */
+  /**
+   * Destinations that exist for this stream. They get cursors only where the hub feeds the stream.
+   */
   const existing = (): readonly ExistingDestination[] =>
     customResources.destinations().flatMap((destination) => {
       if (isOwn(destination.name)) return [];
@@ -257,7 +268,7 @@ function originOf(
     },
     isOthers: (destination) => !isMeter() || isOwn(destination),
     departures: () => (isMeter() ? watch.departures() : []),
-    // Each is asked for durably before the departure is acknowledged.
+    // Every offboarding is durably requested before the departure is acknowledged.
     depart: async (departure, delivery) => {
       const requested = await delivery.offboard(departure.tenant);
       return requested.kind === 'failed' ? requested : watch.acknowledge(departure);

@@ -10,32 +10,35 @@ import { fleetStreamView } from '../views.ts';
 import type { FleetRegistry } from './fleet-registry.ts';
 import { type HubContext, HubStream } from './hub-stream.ts';
 
-/** A database, and the row by which a process leads there. */
+/** A database of streams, and the lease row for leading there. */
 export interface HubDatabase {
   readonly database: FleetDatabase;
   readonly lease: HubLease;
 }
 
-/** The first decides who answers. */
+/** The first database decides which process leads and answers. */
 export type HubDatabases = readonly [HubDatabase, ...HubDatabase[]];
 
 const POLL_MS = 5_000;
-/** While databases are still being asked. */
+/** Pause while the first reads of databases are under way. */
 const SOON_MS = 100;
 
-/** The streams of all databases of a hub. They come as meters register them, and each works for itself. */
+/**
+ * The streams of all databases of a hub. Each stream is opened when its meter has registered it,
+ * and works independently.
+ */
 export class HubStreams {
   readonly #databases: HubDatabases;
   readonly #context: HubContext;
   readonly #registry: FleetRegistry;
-  /** Where streams have been looked for. */
+  /** Databases whose streams have been listed. */
   readonly #requested = new Set<HubDatabase>();
   #running: readonly {
     readonly stream: HubStream;
     readonly place: HubDatabase;
     readonly ended: Promise<void>;
   }[] = [];
-  /** By database, and by database and stream. */
+  /** By database name, or by `database/stream`. */
   readonly #problems = new Map<string, { readonly text: string; readonly stream?: StreamName }>();
   #merged: ReadonlyMap<string, Tenant> | undefined;
   #pricesKnown = false;
@@ -46,10 +49,10 @@ export class HubStreams {
     this.#registry = registry;
   }
 
-  /** In the order of the databases, and in each as they were registered. */
+  /** Streams in the order of the databases, then of their registration. */
   readonly list = (): readonly HubStream[] => this.#running.map(({ stream }) => stream);
 
-  /** Those that cannot be read included. */
+  /** Views of all streams, including unreadable ones. */
   views(): readonly FleetStreamView[] {
     const refused = [...this.#problems.values()].flatMap(({ text, stream }) =>
       stream === undefined
@@ -68,35 +71,35 @@ export class HubStreams {
     return [...this.list().map(fleetStreamView), ...refused];
   }
 
-  /** A tenant as all streams together have it. */
+  /** A tenant merged over all streams. */
   readonly merged = (tenant: string): Tenant | undefined => this.#all().get(tenant);
 
-  /** All tenants, as all streams together have them. */
+  /** All tenants, merged over all streams. */
   readonly tenants = (): readonly Tenant[] => [...this.#all().values()];
 
-  /** Why a database, or a stream of it, is not read; empty is healthy. */
+  /** Why a database or a stream is not read; empty if all are. */
   problems(): readonly string[] {
     const led = this.#databases.flatMap((place) => this.#notLed(place) ?? []);
     return [...led, ...[...this.#problems.values()].map(({ text }) => text)];
   }
 
-  /** Every database has been asked, and each of its streams that can be read here is. */
+  /** True when each database has listed its streams, or another process leads there. */
   ready(): boolean {
     return this.#areRequested(this.#databases);
   }
 
-  /** Resolves when that is so, or the signal is aborted. */
+  /** Resolves when {@link ready} is true or the signal is aborted. */
   readonly allQueried = (signal: AbortSignal): Promise<void> =>
     this.#untilRequested(this.#databases, signal);
 
-  /** Price books of all streams have been read. */
+  /** True when the price books of all streams have been read. */
   pricesKnown(): boolean {
     return this.#pricesKnown;
   }
 
   /**
-   * Works until the signal is aborted, and closes every stream. `epoch` is that of the first database; in each of the others this
-   * process works while it leads there as well.
+   * Works until the signal is aborted, then closes every stream. `epoch` is that of the first
+   * database. In each other database this process works only while it leads there too.
    */
   async run(epoch: number, signal: AbortSignal): Promise<void> {
     const [first, ...others] = this.#databases;
@@ -109,10 +112,12 @@ export class HubStreams {
     ]);
   }
 
-  /** Opens the streams of a database as they come, until the signal is aborted; then closes them. */
+  /**
+   * Opens the streams of a database as they appear, until the signal is aborted; then closes them.
+   */
   async #serve(place: HubDatabase, epoch: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#context;
-    // Of two streams with one REGION that of the earlier database counts.
+    // If two streams have one REGION, the stream of the earlier database counts.
     await this.#untilRequested(this.#databases.slice(0, this.#databases.indexOf(place)), signal);
     while (!signal.aborted) {
       for (const name of await this.#listOf(place.database)) {
@@ -142,7 +147,9 @@ export class HubStreams {
     }
   }
 
-  /** Why nothing of a database is read or fed here at the moment; undefined where this process leads there. */
+  /**
+   * Why this process neither reads nor feeds a database at the moment; undefined where it leads.
+   */
   #notLed({ database, lease }: HubDatabase): string | undefined {
     if (lease.isTrusted()) return undefined;
     const { owner, problem } = lease.seen;
@@ -198,8 +205,8 @@ export class HubStreams {
       }
       const { ledger, rollups, adopt } = opened;
       const mayAct = (): boolean => lease.isTrusted();
-      const parts = { ledger, rollups, adopt, mayAct };
-      const stream = await HubStream.open(this.#context, this, name, parts);
+      const opening = { ledger, rollups, adopt, mayAct };
+      const stream = await HubStream.open(this.#context, this, name, opening);
       stream.watch.subscribe(() => {
         this.#merged = undefined;
       });
@@ -223,7 +230,10 @@ export class HubStreams {
     }
   }
 
-  /** Ids contain the region, and requests name a stream: neither may be there twice over all databases. */
+  /**
+   * Returns a clash with a running stream, or undefined. Event ids contain the region and requests
+   * name a stream, so both must be unique over all databases.
+   */
   #clashOf(database: FleetDatabase, { source, region }: StreamName): string | undefined {
     const other = this.#running.find(
       ({ stream }) => stream.name.source === source || stream.name.region === region,
@@ -236,7 +246,7 @@ export class HubStreams {
     return `${what} in ${database.name} is not unique: ${where}; give them different ones`;
   }
 
-  /** Notes or takes back a problem, and says what is new. */
+  /** Sets or removes a problem, and logs a new one. */
   #settle(key: string, text: string | undefined, stream?: StreamName): void {
     const before = this.#problems.get(key)?.text;
     if (text === undefined) this.#problems.delete(key);
@@ -244,7 +254,10 @@ export class HubStreams {
     if (text !== undefined && text !== before) this.#context.logger.warn(`[fleet] ${text}`);
   }
 
-  /** The books of all streams by their names, which count as the first stream has them. */
+  /**
+   * Reads the price books of all streams. For one name in two streams, the first stream's book
+   * counts.
+   */
   async #readPrices(): Promise<void> {
     const { settings, logger } = this.#context;
     const wanted = new Map<string, Parameters<typeof translatePriceBook>[1]>();

@@ -11,10 +11,13 @@ import type { HubDatabase, HubDatabases } from './hub-streams.ts';
 
 /** A database that has answered within this time is reached. */
 const REACHED_MS = 60_000;
-/** How long an API server that does not answer keeps a process from standing by. */
+/** Longest wait for the API server before the process stands by. */
 const LABEL_MS = 3_000;
 
-/** A hub: the process that leads by the lease row of the first database works; another one stands by (docs/how-to/fleet.md#one-process-leads). */
+/**
+ * Terms of a hub. The process with the lease row of the first database works; others stand by
+ * (docs/how-to/fleet.md#one-process-leads).
+ */
 export class HubTerms implements Terms {
   readonly #context: StandbyContext;
   readonly #databases: HubDatabases;
@@ -36,7 +39,7 @@ export class HubTerms implements Terms {
   readiness(): readonly ReadinessCheck[] {
     const { at, problem } = this.#databases[0].lease.seen;
     const ok = this.#context.clock.monotonic() - at < REACHED_MS;
-    return [{ name: 'database', ok, detail: ok ? 'reached' : problem || 'it is being asked' }];
+    return [{ name: 'database', ok, detail: ok ? 'reached' : problem || 'it is being read' }];
   }
 
   mayAct(): boolean {
@@ -47,7 +50,7 @@ export class HubTerms implements Terms {
     const { clock, logger } = this.#context;
     const databases = this.#databases;
     const mayAct = () => this.mayAct();
-    // The pod may have it from an earlier process.
+    // An earlier process may have left the label on the pod.
     await this.#label?.remove(AbortSignal.timeout(LABEL_MS));
     try {
       await databases[0].lease.run(signal, async (epoch, leading) => {

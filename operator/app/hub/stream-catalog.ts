@@ -1,32 +1,37 @@
 import type { MeterReport } from '../fleet/meter-report.ts';
 import { buildCatalog, type Catalog } from '../../model/catalog.ts';
 
-type OwnMetrics = Pick<MeterReport, 'customMetrics' | 'measuredMetrics'>;
+type ReportedMetrics = Pick<MeterReport, 'customMetrics' | 'measuredMetrics'>;
 
-const NO_METRICS: OwnMetrics = { customMetrics: [], measuredMetrics: [] };
+const NO_METRICS: ReportedMetrics = { customMetrics: [], measuredMetrics: [] };
 
-/** The catalogue of a stream, as its meter tells of it; the collector's metrics alone until it does. */
-export function streamCatalog(report: () => OwnMetrics | undefined): () => Catalog {
+/**
+ * Returns the catalogue of a stream from the report of its meter. Before the first report it has
+ * the collector's metrics only.
+ */
+export function streamCatalog(report: () => ReportedMetrics | undefined): () => Catalog {
   let made: { readonly by: string; readonly catalog: Catalog } | undefined;
-  let reported: { readonly metrics: OwnMetrics; readonly catalog: Catalog } | undefined;
-  const catalogOf = ({ customMetrics, measuredMetrics }: OwnMetrics): Catalog => {
+  let reported: { readonly metrics: ReportedMetrics; readonly catalog: Catalog } | undefined;
+  const catalogOf = ({ customMetrics, measuredMetrics }: ReportedMetrics): Catalog => {
     const by = JSON.stringify([customMetrics, measuredMetrics]);
     if (made?.by === by) return made.catalog;
     const outcome = buildCatalog(customMetrics, measuredMetrics);
-    // A meter has a catalogue that works: another is of a program that has other metrics.
+    // A meter's own catalogue is valid. An invalid one comes from a program with other metrics.
     const catalog = outcome.kind === 'catalog' ? outcome.catalog : (made?.catalog ?? plain());
     made = { by, catalog };
     return catalog;
   };
   return () => {
     const metrics = report() ?? NO_METRICS;
-    // It is asked for every event.
+    // Called for every event, so the catalogue is cached.
     if (reported?.metrics !== metrics) reported = { metrics, catalog: catalogOf(metrics) };
     return reported.catalog;
   };
 }
 
-/** The metrics of all streams. One that two of them have counts as the first has it. */
+/**
+ * The metrics of all streams. For a metric in two streams, the first stream's definition counts.
+ */
 export function fleetCatalog(all: readonly Catalog[]): Catalog {
   const byCode = new Map(plain().metrics.map((metric) => [metric.code, metric]));
   for (const metric of all.flatMap(({ metrics }) => metrics)) {

@@ -113,7 +113,7 @@ export async function startPolicyWorld(
     stopping.signal,
   );
 
-  const ask = async (method: string, path: string, body?: unknown, headers: object = {}) => {
+  const callApi = async (method: string, path: string, body?: unknown, headers: object = {}) => {
     const response = await fetch(`${address}${path}`, {
       method,
       headers: {
@@ -127,7 +127,8 @@ export async function startPolicyWorld(
     });
     return response;
   };
-  const json = async <T>(path: string): Promise<T> => (await ask('GET', path)).json() as Promise<T>;
+  const json = async <T>(path: string): Promise<T> =>
+    (await callApi('GET', path)).json() as Promise<T>;
 
   const world: PolicyWorld = {
     namespace,
@@ -187,7 +188,7 @@ export async function startPolicyWorld(
       });
       const signature = createHmac('sha256', ALERT_SECRET).update(body).digest('base64');
       const headers = { 'X-Lago-Signature': signature, 'X-Lago-Unique-Key': id };
-      const answer = await (await ask('POST', '/webhooks/billing_c', body, headers)).text();
+      const answer = await (await callApi('POST', '/webhooks/billing_c', body, headers)).text();
       return /"state":"(\w+)"/.exec(answer)?.[1] ?? answer;
     },
     takesOldUsage: async () => {
@@ -200,7 +201,7 @@ export async function startPolicyWorld(
         window_start: new Date(end - 10_000).toISOString(),
         window_end: new Date(end).toISOString(),
       };
-      const answer = (await (await ask('POST', '/api/v1/events', event)).json()) as {
+      const answer = (await (await callApi('POST', '/api/v1/events', event)).json()) as {
         accepted?: number;
       };
       return answer.accepted === 1;
@@ -214,14 +215,16 @@ export async function startPolicyWorld(
         window_start: new Date(end - 10_000).toISOString(),
         window_end: new Date(end).toISOString(),
       };
-      const answer = (await (await ask('POST', '/api/v1/events', event)).json()) as {
+      const answer = (await (await callApi('POST', '/api/v1/events', event)).json()) as {
         held?: readonly { readonly events: number }[];
       };
       return answer.held?.[0]?.events ?? 0;
     },
     billed: async (since) => {
       const from = new Date(since).toISOString();
-      const lines = (await (await ask('GET', `/api/v1/events?from=${from}`)).text()).split('\n');
+      const lines = (await (await callApi('GET', `/api/v1/events?from=${from}`)).text()).split(
+        '\n',
+      );
       const found = lines
         .filter((line) => line.includes('"tenant-own-own"'))
         .map((line) => JSON.parse(line) as { metric: string; dimensions?: Record<string, string> })
@@ -231,7 +234,9 @@ export async function startPolicyWorld(
     },
     capacityTypes: async (since) => {
       const query = `tenant=tenant-own-own&from=${new Date(since).toISOString()}`;
-      const lines = (await (await ask('GET', `/api/v1/events?${query}`)).text()).trim().split('\n');
+      const lines = (await (await callApi('GET', `/api/v1/events?${query}`)).text())
+        .trim()
+        .split('\n');
       const events = lines
         .filter((line) => line.includes('capacity_type'))
         .map((line) => JSON.parse(line) as OwnEvent);
@@ -246,7 +251,9 @@ export async function startPolicyWorld(
     },
     instanceWindows: async () => {
       const query = 'tenant=tenant-plain-plain&metric=tenant_instance_hours';
-      const lines = (await (await ask('GET', `/api/v1/events?${query}`)).text()).trim().split('\n');
+      const lines = (await (await callApi('GET', `/api/v1/events?${query}`)).text())
+        .trim()
+        .split('\n');
       return lines
         .map((line) => Date.parse((JSON.parse(line) as { window_start: string }).window_start))
         .toSorted((a, b) => a - b);
@@ -264,7 +271,7 @@ export async function startPolicyWorld(
   ended.catch(() => undefined);
   await Promise.race([ready(address), ended]);
   const suspended = { state: 'suspended', reason: 'unpaid' };
-  await ask('PUT', '/api/v1/billing-states/tenant-plain-plain', suspended);
+  await callApi('PUT', '/api/v1/billing-states/tenant-plain-plain', suspended);
   return world;
 }
 

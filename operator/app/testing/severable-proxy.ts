@@ -14,7 +14,7 @@ export async function severableProxy(kubeconfig: string): Promise<SeverableProxy
   const [, host = '', port = ''] =
     /server: ['"]?https:\/\/([^:'"\s]+):(\d+)/.exec(kubeconfig) ?? [];
   const sockets = new Set<Socket>();
-  const keep = (socket: Socket): void => {
+  const track = (socket: Socket): void => {
     sockets.add(socket);
     socket.on('error', () => undefined).on('close', () => sockets.delete(socket));
   };
@@ -22,8 +22,8 @@ export async function severableProxy(kubeconfig: string): Promise<SeverableProxy
   const listen = async (on: number): Promise<number> => {
     const listening = createServer((near) => {
       const far = connect(Number(port), host);
-      keep(near);
-      keep(far);
+      track(near);
+      track(far);
       near.pipe(far).pipe(near);
       near.on('close', () => far.destroy());
       far.on('close', () => near.destroy());

@@ -39,7 +39,7 @@ const visit = async (hash: string, text: string, width = 1280) => {
 };
 
 test('the page of the fleet tells which cluster is well, which is silent and which cannot be read, wide or narrow', async () => {
-  const { page, problems } = await visit('#/fleet', 'has told nothing for 312 s');
+  const { page, problems } = await visit('#/fleet', 'has reported nothing for 312 s');
   const rows = await page.locator('main tbody tr').allInnerTexts();
   expect(rows).toHaveLength(3);
   expect(rows[0]).toMatch(/berlin[\s\S]*metering/);

@@ -2,31 +2,34 @@ import { BlockList, isIP, isIPv4 } from 'node:net';
 import { addressProblem, embeddedIpv4 } from '../../outbound/address-guard.ts';
 import type { ForeignKubeconfig } from './values.ts';
 
-/** Where a kubeconfig may lead (docs/explanation/security.md#d-3). */
+/** Addresses that a kubeconfig may lead to (docs/explanation/security.md#d-3). */
 export type DialRule =
-  /** The tenant's word: the tenant cluster's own Service, or what spec.tenantAPI.allowedHosts lists. */
+  /**
+   * Written by the tenant: the tenant cluster's own Service, or an entry of
+   * spec.tenantAPI.allowedHosts.
+   */
   | {
       readonly kind: 'tenant';
       readonly namespace: string;
       readonly name: string;
       /** Host names, IP addresses and CIDRs. */
       readonly allowedHosts: readonly string[];
-      /** `host:port` of the host cluster's API server, which no tenant cluster is. */
+      /** `host:port` of the host cluster's API server, which never belongs to a tenant cluster. */
       readonly hostApi: string;
-      /** The name that a Service is an alias of, now; undefined for any other Service. */
+      /** The name that a Service is an alias of at this moment; undefined for any other Service. */
       readonly externalName: (namespace: string, name: string) => string | undefined;
     }
-  /** The administrator's word: anything but link-local and cloud metadata addresses. */
+  /** Written by the administrator: any address but link-local and cloud metadata. */
   | { readonly kind: 'administrator' };
 
 export type DialPlan =
   | {
       readonly kind: 'dial';
-      /** What is dialled: `https://<host>[:<port>][<path>]`. */
+      /** The server to dial: `https://<host>[:<port>][<path>]`. */
       readonly server: string;
-      /** What the certificate must be for; absent where that is the host itself. */
+      /** The name that the certificate must have; absent if it is the host's. */
       readonly tlsServerName?: string;
-      /** Why a resolved address may not be connected to; undefined when it may. */
+      /** Returns why a resolved address must not be dialled, or undefined. */
       readonly addressProblem: (address: string) => string | undefined;
     }
   | { readonly kind: 'refused'; readonly reason: string };
@@ -38,8 +41,8 @@ const SERVICE_NAME = /\.svc(\.|$)|^[^.]+\.?$/i;
 const METADATA_NAMES = /^metadata(\.google\.internal|\.goog)?\.?$/;
 
 /**
- * Decides what is dialled for a kubeconfig. A server of localhost is vCluster's own form and means the
- * tenant cluster's Service, whose certificate is for `localhost`.
+ * Decides the server to dial for a kubeconfig. A server of localhost is vCluster's own form: it
+ * means the tenant cluster's Service, with a certificate for `localhost`.
  */
 export function planDial(kubeconfig: ForeignKubeconfig, rule: DialRule): DialPlan {
   const { server } = kubeconfig;
@@ -55,7 +58,7 @@ export function planDial(kubeconfig: ForeignKubeconfig, rule: DialRule): DialPla
       aliasProblem(dialled, rule, allowed, address) ??
       problemOf(address, dialled, rule.hostApi, allowed.networks);
   const service = serviceOf(server, rule, allowed);
-  // Where networks are listed, the address decides.
+  // With a list of networks, the address decides.
   const alias = allowed.hasNetworks
     ? undefined
     : aliasProblem(service?.url ?? server, rule, allowed);
@@ -70,8 +73,8 @@ export function planDial(kubeconfig: ForeignKubeconfig, rule: DialRule): DialPla
     return listed ? plan(kubeconfig, server, undefined, check) : notListed(rule);
   }
   if (allowed.names.has(host.toLowerCase())) return plan(kubeconfig, server, undefined, check);
-  // A name is as good as what it resolves to, which is looked at when it is dialled; but a Service that
-  // is not the tenant cluster's own must be listed by its name.
+  // The address of a name is checked when it is dialled. A Service other than the tenant cluster's
+  // own must be listed by name.
   if (!allowed.hasNetworks || SERVICE_NAME.test(host)) return notListed(rule);
   return plan(kubeconfig, server, undefined, (address) =>
     allowed.networks.check(address, isIPv4(address) ? 'ipv4' : 'ipv6')
@@ -87,7 +90,7 @@ function plan(
   check: (address: string) => string | undefined,
 ): DialPlan {
   const bare = server.hostname.replace(/^\[|\]$/g, '');
-  // Addresses that are not names are never looked up, so they are looked at here.
+  // The lookup never sees literal addresses, so they are checked here.
   const problem = isIP(bare) === 0 ? undefined : check(bare);
   if (problem !== undefined) return refused(problem);
   const name = tlsServerName ?? certificateName;
@@ -99,7 +102,7 @@ function plan(
   };
 }
 
-/** The tenant cluster's own Service, when that is what the server means. */
+/** The tenant cluster's own Service, if the server means it. */
 function serviceOf(
   server: URL,
   { namespace, name }: Extract<DialRule, { kind: 'tenant' }>,
@@ -119,7 +122,9 @@ function serviceOf(
 /** `name.namespace`, with or without `.svc` and the cluster's domain. */
 const SERVICE = /^(?<name>[^.]+)\.(?<namespace>[^.]+)(\.svc(\..*)?)?\.?$/;
 
-/** A Service that is an alias of another name leads wherever whoever may edit it likes. */
+/**
+ * Returns why an alias Service is refused: anyone who may edit the Service can point it anywhere.
+ */
 function aliasProblem(
   { hostname }: URL,
   { externalName }: Extract<DialRule, { kind: 'tenant' }>,
@@ -139,7 +144,7 @@ function at(host: string, server: URL, port: string): URL {
 }
 
 interface AllowedHosts {
-  /** As they are written, single addresses included. */
+  /** As written, including single addresses. */
   readonly names: ReadonlySet<string>;
   readonly networks: BlockList;
   readonly hasNetworks: boolean;
@@ -167,7 +172,10 @@ LOOPBACK.addAddress('::1', 'ipv6');
 LOOPBACK.addAddress('::', 'ipv6');
 LOOPBACK.addSubnet('ff00::', 8, 'ipv6');
 
-/** Link-local and metadata never, the host's API server never, loopback only where it is listed. */
+/**
+ * Returns why an address is refused: link-local and metadata always, the host's API server always,
+ * loopback unless it is listed.
+ */
 function problemOf(
   address: string,
   dialled: URL,
@@ -176,11 +184,11 @@ function problemOf(
 ): string | undefined {
   const problem = addressProblem(address);
   if (problem !== undefined) return problem;
-  // An IPv4 address in the clothes of an IPv6 one leads to the same machine.
+  // An IPv4 address in IPv6 form leads to the same machine.
   const meant = embeddedIpv4(address) ?? address;
   const family = isIPv4(meant) ? 'ipv4' : 'ipv6';
   if (LOOPBACK.check(meant, family) && !listed.check(meant, family)) {
-    return `address not allowed: the operator’s own machine, or nobody: "${address}"`;
+    return `address not allowed: the operator’s own machine, or no machine: "${address}"`;
   }
   const shown = family === 'ipv6' ? `[${meant}]` : meant;
   if (`${shown}:${dialled.port || HTTPS_PORT}` === hostApi) {

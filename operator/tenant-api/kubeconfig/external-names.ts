@@ -17,13 +17,14 @@ interface ExternalNameView extends Projected {
 
 const SELECTORS = {
   fieldSelector: 'spec.type=ExternalName',
-  // Those that a tenant makes inside of its cluster have names that no tenant cluster has.
+  // Services that a tenant creates inside its cluster have names that no tenant cluster has.
   labelSelector: '!vcluster.loft.sh/managed-by',
 } as const;
 
 /**
- * Where Services of type ExternalName of the host cluster lead: a name of a Service is an alias of
- * whatever whoever may edit it likes (https://kubernetes.io/docs/concepts/services-networking/service/#externalname).
+ * Targets of the host cluster's Services of type ExternalName. Anyone who may edit such a Service
+ * can point it anywhere
+ * (https://kubernetes.io/docs/concepts/services-networking/service/#externalname).
  */
 export class ExternalNames {
   readonly #options: ExternalNamesOptions;
@@ -34,7 +35,7 @@ export class ExternalNames {
     this.#options = options;
   }
 
-  /** Watches from now on, or does not. */
+  /** Starts or stops the watch. */
   follow(enabled: boolean, signal: AbortSignal): void {
     if (enabled === (this.#source !== undefined)) return;
     this.#stop();
@@ -66,7 +67,7 @@ export class ExternalNames {
 function viewOf(object: RawObject): ExternalNameView | undefined {
   const identity = identify(object);
   const spec = recordAt(object, 'spec');
-  // Whether or not the API server knows the selector.
+  // The API server may ignore the selector.
   if (identity === undefined || spec['type'] !== 'ExternalName') return undefined;
   const { uid, namespace, name } = identity;
   const externalName = (textAt(spec, 'externalName') ?? '').toLowerCase().replace(/\.$/, '');

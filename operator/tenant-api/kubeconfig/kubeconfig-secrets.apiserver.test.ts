@@ -76,7 +76,7 @@ async function rigOf(user: string, count: number, verbs?: readonly string[]) {
     stop.abort();
     await running;
   });
-  return { access, asked: requested, clusters };
+  return { access, requested, clusters };
 }
 
 async function put(namespace: string, token: string, name = 'svc-kubeconfig'): Promise<void> {
@@ -103,7 +103,7 @@ const tokens = (access: TenantApiAccess) =>
   access.list().map(({ connection }) => connection.kubeConfig.getCurrentUser()?.token);
 
 test('P19: a thousand tenant clusters cost the API server a thousand requests again and again', async () => {
-  const { access, asked: requested, clusters } = await rigOf('watches', 30);
+  const { access, requested, clusters } = await rigOf('watches', 30);
   await until(access, () => access.list().length === clusters.length);
   // With the rights of the installation, which are enough for no other name.
   expect(requested).toEqual(['/api/v1/secrets', '/api/v1/secrets watch']);
@@ -128,7 +128,7 @@ test('P19: a thousand tenant clusters cost the API server a thousand requests ag
 });
 
 test('who may only get Secrets by name, as before, is locked out', async () => {
-  const { access, asked: requested, clusters } = await rigOf('gets', 3, ['get']);
+  const { access, requested, clusters } = await rigOf('gets', 3, ['get']);
   await until(access, () => access.list().length === clusters.length);
   expect(requested.filter((path) => path.endsWith('/svc-kubeconfig'))).toHaveLength(3);
 });

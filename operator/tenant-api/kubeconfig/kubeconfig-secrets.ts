@@ -12,15 +12,18 @@ import { MOST_KUBECONFIG_BYTES } from './read-kubeconfig.ts';
 interface KubeconfigSecretsOptions extends WatchMeans {
   /** Empty means all. */
   readonly watchNamespaces: readonly string[];
-  /** The Secret of this namespace has come, changed or gone; without one, those of all may have. */
+  /**
+   * Called when the Secret of this namespace was created, changed or deleted. Without a namespace,
+   * all may have changed.
+   */
   readonly onChange: (namespace?: string) => void;
 }
 
 /**
- * The kubeconfig Secrets of all tenant clusters, which have one name in common: one list and one watch
- * with the field selector `metadata.name`, which RBAC allows to whoever may list and watch that name
- * (https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources). Of each Secret
- * nothing is kept but the kubeconfig.
+ * The kubeconfig Secrets of all tenant clusters, which share one name. It needs one list and one
+ * watch with the field selector `metadata.name`, which RBAC can allow for a single name
+ * (https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources). It keeps
+ * only the kubeconfig of each Secret.
  */
 export class KubeconfigSecrets {
   readonly #options: KubeconfigSecretsOptions;
@@ -30,14 +33,19 @@ export class KubeconfigSecrets {
     this.#options = options;
   }
 
-  /** Watches the Secrets of this name until the signal aborts, and those of no other; undefined for none. */
+  /**
+   * Watches the Secrets of this name until the signal aborts, and no others; undefined for none.
+   */
   follow(name: string | undefined, signal: AbortSignal): void {
     if (name === this.#watch?.name) return;
     this.#watch?.stop();
     this.#watch = name === undefined ? undefined : new SecretsWatch(name, this.#options, signal);
   }
 
-  /** Undefined when the Secret has to be asked for by its name: it may not be watched. */
+  /**
+   * Returns the Secret's kubeconfig, or undefined if it may not be watched: then request it by
+   * name.
+   */
   async read(
     namespace: string,
     name: string,
@@ -51,12 +59,12 @@ export class KubeconfigSecrets {
 }
 
 interface SecretView extends Projected {
-  /** What is read hides its content, so that this tells versions apart. */
+  /** Tells versions apart, because `read` hides its content. */
   readonly resourceVersion: string;
   readonly read: KubeconfigRead;
 }
 
-/** Secrets may have 1 MiB, and a page is held whole while it is read. */
+/** A Secret may have 1 MiB, and a page stays in memory while it is read. */
 const PAGE_SIZE = 100;
 const FORBIDDEN = 403;
 
@@ -65,10 +73,10 @@ class SecretsWatch {
   readonly name: string;
   readonly #source: Source<SecretView>;
   readonly #link: ReturnType<typeof linkAbort>;
-  /** The first answer is in, whatever it is. */
+  /** Aborted by the first answer, also by a failure. */
   readonly #answered = new AbortController();
   #isListed = false;
-  /** Why the last question was refused; undefined once one is answered. */
+  /** Failure of the last request; undefined after a success. */
   #failure: RequestFailure | undefined;
   #wasForbidden = false;
 
@@ -77,7 +85,7 @@ class SecretsWatch {
     this.name = name;
     this.#link = linkAbort(signal);
     const changed = ({ namespace }: Projected): void => {
-      // What the first list brings is being waited for.
+      // The first list is awaited elsewhere.
       if (this.#isListed) onChange(namespace);
     };
     const handler: SourceHandler<SecretView> = { upserted: changed, deleted: changed };
@@ -107,9 +115,9 @@ class SecretsWatch {
     await untilAborted(this.#answered.signal, signal, this.#link.signal);
     const { state } = this.#source.health();
     if (state === 'absent' || (state !== 'synced' && this.#isForbidden)) return undefined;
-    const held = this.#source.find(namespace, this.name);
-    // In trouble, what was there last is believed to be there still.
-    if (held !== undefined) return held.read;
+    const last = this.#source.find(namespace, this.name);
+    // During a failure, the last known Secret still counts.
+    if (last !== undefined) return last.read;
     const where = `Secret "${namespace}/${this.name}"`;
     if (state === 'synced') return { kind: 'absent', reason: `${where}: missing` };
     const why = this.#failure === undefined ? 'not listed yet' : describeFailure(this.#failure);
@@ -127,7 +135,7 @@ class SecretsWatch {
       () => {
         this.#isListed = true;
         this.#answered.abort();
-        // Whoever asked by name meanwhile may wait long before asking again.
+        // Followers that requested by name meanwhile may wait long before the next request.
         if (this.#wasForbidden) onChange();
       },
       () => undefined,
@@ -151,24 +159,27 @@ function viewOf(object: RawObject): SecretView | undefined {
   return { ...identity, read: readSecretData(object, where) };
 }
 
-/** What was found where the kubeconfig of a tenant cluster should be. */
+/** Result of a read where a tenant cluster's kubeconfig should be. */
 export type KubeconfigRead = (
   | { readonly kind: 'found'; readonly text: Secret; readonly where: string }
-  /** Nobody gave one. */
+  /** No kubeconfig is there. */
   | { readonly kind: 'absent'; readonly reason: string }
-  /** Something was given that is none. */
+  /** The content is no kubeconfig. */
   | { readonly kind: 'refused'; readonly reason: string }
-  /** Nobody knows: the question was refused or not answered. */
+  /** Unknown: the request was refused or not answered. */
   | { readonly kind: 'unknown'; readonly reason: string }
 ) & {
-  /** The API server was asked for this one alone, which thousands must not be often. */
-  readonly asked?: true;
+  /**
+   * The API server received a separate request for this one. With thousands of tenant clusters that
+   * must be rare.
+   */
+  readonly requestedByName?: true;
 };
 
-/** vCluster writes the first; other tools the others. */
+/** vCluster writes the first key, other tools the others. */
 const KEYS = ['config', 'kubeconfig', 'value'] as const;
 
-/** The first of the keys of a Secret that has something. `where` names the Secret in reasons. */
+/** Returns the first non-empty key of a Secret. `where` names the Secret in reasons. */
 export function readSecretData(
   secret: unknown,
   where: string,
@@ -184,7 +195,7 @@ export function readSecretData(
   return { kind: 'refused', reason: `${where}: none of the keys ${keys.join(', ')}` };
 }
 
-/** No more than shows that there is too much: the reader of kubeconfigs refuses it then. */
+/** Decodes one byte more than the limit, so that the reader of kubeconfigs refuses longer ones. */
 function decode(base64: string): Secret {
   const enough = Math.ceil((MOST_KUBECONFIG_BYTES + 1) / 3) * 4;
   return new Secret(Buffer.from(base64.slice(0, enough), 'base64').toString('utf8'));

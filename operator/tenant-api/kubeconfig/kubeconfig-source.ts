@@ -12,23 +12,26 @@ import {
 } from './kubeconfig-secrets.ts';
 import { MOST_KUBECONFIG_BYTES } from './read-kubeconfig.ts';
 
-/** Reads the kubeconfig that is meant for a tenant cluster. Never rejects. */
+/** Reads the kubeconfig of a tenant cluster. Never rejects. */
 export type KubeconfigSource = (
   cluster: TenantCluster,
   signal: AbortSignal,
 ) => Promise<KubeconfigRead>;
 
-/** With a key where it is known which one holds the kubeconfig. */
+/** `key` is set if it is known to hold the kubeconfig. */
 type RequestedSecret = Pick<KubeconfigSecret, 'namespace' | 'name'> & Partial<KubeconfigSecret>;
 
 const NOT_FOUND = 404;
 const FORBIDDEN = 403;
 
 /**
- * The kubeconfig of a tenant cluster: Secret TENANT_KUBECONFIG_SECRET in its namespace, the admin one
- * with TENANT_ADMIN_FALLBACK where that is missing, or the mounted file of an external one
- * (docs/how-to/private-nodes.md#leave-a-read-only-kubeconfig). Secrets of the one name are watched; where that
- * is not allowed, and for the admin's, each is asked for by its name (docs/explanation/security.md#d-16).
+ * Returns a function that reads the kubeconfig of a tenant cluster
+ * (docs/how-to/private-nodes.md#leave-a-read-only-kubeconfig):
+ * 1. An external tenant cluster: the mounted file.
+ * 2. Any other: the Secret TENANT_KUBECONFIG_SECRET in its namespace.
+ * 3. With TENANT_ADMIN_FALLBACK, if that is missing: the admin's Secret.
+ * Secrets of the one name are watched. Where that is forbidden, and for the admin's Secrets, each
+ * is requested by name (docs/explanation/security.md#d-16).
  */
 export function createKubeconfigSource(options: {
   /** To the host's API server. */
@@ -50,7 +53,7 @@ export function createKubeconfigSource(options: {
       outcome.kind === 'ok'
         ? readSecretData(outcome.body, where, key === undefined ? undefined : [key])
         : notRead(outcome, where);
-    return { ...read, asked: true };
+    return { ...read, requestedByName: true };
   }
 
   return async (cluster, signal) => {
@@ -59,13 +62,13 @@ export function createKubeconfigSource(options: {
     const { home: namespace = cluster.namespace } = cluster;
     const watched = await secrets.read(namespace, kubeconfigSecret, signal);
     const own = watched ?? (await queryFor({ namespace, name: kubeconfigSecret }, signal));
-    // An admin's credential is not taken where there is nothing to meter with it.
+    // Without anything to meter, an admin's credential is not read.
     const falls = adminFallback && cluster.nodeMode !== 'shared';
     const isGiven = own.kind !== 'absent' && own.kind !== 'refused';
     if (isGiven || !falls) return own;
     const written = cluster.kubeconfigSecret ?? { namespace, name: `vc-${cluster.name}` };
     const admin = await queryFor(written, signal);
-    return admin.kind === 'found' ? admin : { ...own, asked: true };
+    return admin.kind === 'found' ? admin : { ...own, requestedByName: true };
   };
 }
 
@@ -74,7 +77,7 @@ function notRead(outcome: RequestFailure, where: string): KubeconfigRead {
     return { kind: 'absent', reason: `${where}: missing` };
   }
   if (outcome.kind === 'status' && outcome.code === FORBIDDEN) {
-    return { kind: 'unknown', reason: `${where}: forbidden; let the operator get it` };
+    return { kind: 'unknown', reason: `${where}: forbidden; allow the operator to get it` };
   }
   return { kind: 'unknown', reason: `${where}: ${describeFailure(outcome)}` };
 }
@@ -83,7 +86,7 @@ async function readFile(path: string): Promise<KubeconfigRead> {
   const where = `file "${path}"`;
   try {
     await using file = await open(path);
-    // A pipe would be waited for, and a directory cannot be read.
+    // A pipe would block, and a directory cannot be read.
     if (!(await file.stat()).isFile()) return { kind: 'refused', reason: `${where}: not a file` };
     const buffer = Buffer.alloc(MOST_KUBECONFIG_BYTES + 1);
     const { bytesRead } = await file.read(buffer, 0, buffer.length, 0);

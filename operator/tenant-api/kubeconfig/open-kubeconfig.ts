@@ -10,13 +10,15 @@ export type OpenedKubeconfig =
   | {
       readonly kind: 'opened';
       readonly connection: Connection;
-      /** When the credential ends, milliseconds since the epoch. */
+      /** End of the credential, milliseconds since the epoch. */
       readonly validUntil: number | undefined;
     }
-  /** Names the offending field, and quotes nothing of the kubeconfig but addresses. */
+  /** The reason names the offending field. It quotes only addresses of the kubeconfig. */
   | { readonly kind: 'refused'; readonly reason: string };
 
-/** Makes a connection out of a kubeconfig that somebody else wrote, if it may be made. Dials nothing yet. */
+/**
+ * Makes a connection from a kubeconfig of a foreign author, if that is allowed. Dials nothing yet.
+ */
 export type OpenKubeconfig = (text: Secret, cluster: TenantCluster) => OpenedKubeconfig;
 
 export function createOpenKubeconfig(options: {
@@ -24,10 +26,10 @@ export function createOpenKubeconfig(options: {
   readonly allowedHosts: () => readonly string[];
   /** `host:port` of the host cluster's API server. */
   readonly hostApi: string;
-  /** As {@link DialRule} has it. */
+  /** See {@link DialRule}. */
   readonly externalName: (namespace: string, name: string) => string | undefined;
   readonly now: () => number;
-  /** For tests: how names become addresses. */
+  /** For tests: resolves names to addresses. */
   readonly lookup?: AddressLookup;
 }): OpenKubeconfig {
   const { allowedHosts, hostApi, externalName, now, lookup } = options;
@@ -54,26 +56,29 @@ function ruleOf(
   { source, namespace: own, home: namespace = own, name }: TenantCluster,
   host: Pick<Extract<DialRule, { kind: 'tenant' }>, 'allowedHosts' | 'hostApi' | 'externalName'>,
 ): DialRule {
-  // The administrator mounted the file of an external one; anybody else's Secret is the tenant's word.
+  // The administrator mounted the file of an external one. The tenant may have written any other
+  // Secret.
   if (source === 'external') return { kind: 'administrator' };
   return { kind: 'tenant', namespace, name, ...host };
 }
 
-/** What one tenant's API may take up, so that a slow or hostile one costs nothing to the others. */
+/** Limits of one tenant's API, so that a slow or hostile one cannot affect the others. */
 const LIMITS = {
   connectTimeoutMs: 5_000,
   requestConnections: 2,
-  // One for each kind that is watched, and one in reserve while another is being replaced.
+  // One for each watched kind, and one spare while another is replaced.
   streamConnections: 10,
-  // Lists and watches are parsed in another thread (reading/foreign-reader.ts), anything else here.
+  // Another thread parses lists and watches (reading/foreign-reader.ts). All other answers are
+  // parsed here.
   responseBytes: 2 * 1024 * 1024,
   parsedBytes: 256 * 1024,
   lineLength: 2 * 1024 * 1024,
 } as const;
 
 /**
- * A connection to the server of an accepted kubeconfig. The client library is given values only, never
- * the kubeconfig: there is no program, file, proxy or provider in them. Opens nothing yet.
+ * Returns a connection to the server of an accepted kubeconfig. The client library receives only
+ * values, never the kubeconfig, so no program, file, proxy or provider can be in them. Dials
+ * nothing yet.
  */
 export function openConnection(
   kubeconfig: ForeignKubeconfig,

@@ -5,18 +5,22 @@ export type { ForeignKubeconfig } from './values.ts';
 
 export type ReadKubeconfig =
   | { readonly kind: 'accepted'; readonly kubeconfig: ForeignKubeconfig }
-  /** Names each offending field and never quotes a value: any of them may be a credential. */
+  /**
+   * Each reason names the offending field and never quotes a value: any of them may be a
+   * credential.
+   */
   | { readonly kind: 'refused'; readonly reason: string };
 
-/** A usual one has 6 to 10 KiB. */
+/** Usual kubeconfigs have 6 to 10 KiB. */
 export const MOST_KUBECONFIG_BYTES = 64 * 1024;
 const MOST_REASONS = 4;
 
 /**
- * Reads a kubeconfig that a tenant can write (docs/how-to/private-nodes.md#what-a-kubeconfig-may-say,
- * docs/explanation/security.md#d-1). It is parsed here and
- * nowhere else: only the fields of the allow-list are taken, as values, and everything else refuses the
- * whole, so that nothing in it can run a program, read a file or choose another way to the server.
+ * Reads a kubeconfig that a tenant can write
+ * (docs/how-to/private-nodes.md#what-a-kubeconfig-may-say, docs/explanation/security.md#d-1). No
+ * other code parses it. Only fields of the allow-list are accepted, as values; any other field
+ * refuses the file. So nothing in it can run a program, read a file or choose another route to the
+ * server.
  */
 export function readForeignKubeconfig(text: string): ReadKubeconfig {
   const yaml = readStrictYaml(text, MOST_KUBECONFIG_BYTES);
@@ -53,7 +57,7 @@ function readRoot(root: YamlNode, problems: string[]): ForeignKubeconfig | undef
   return reached === undefined ? undefined : { ...reached, ...credential };
 }
 
-/** The one entry of a list of named things, its name and what is under its own key. */
+/** The single entry of a list of named things: its name, and the content under its own key. */
 interface Entry {
   readonly name: string;
   readonly body: YamlMap;
@@ -69,7 +73,7 @@ function onlyEntry(
   if (node?.kind !== 'list' || node.items.length !== 1) {
     const found = node?.kind === 'list' ? `${node.items.length} entries` : 'not a list';
     problems.push(`${list}: ${found}; leave exactly one`);
-    // A second user is refused for being there; what the users want to do is said all the same.
+    // A second user is refused, but the problems of all users are still reported.
     if (node?.kind === 'list') for (const [index, item] of node.items.entries()) poll(item, index);
     return undefined;
   }
@@ -147,13 +151,15 @@ function isEmpty(node: YamlNode): boolean {
   return node.kind === 'list' ? node.items.length === 0 : node.entries.size === 0;
 }
 
-/** A field as messages name it. Names that nobody knows are cut: they are the tenant's own text. */
+/**
+ * Returns a field's path for messages. Unknown names are the tenant's own text, so they are cut.
+ */
 function path(where: string, field: string): string {
   const shown = /^[\w.-]{1,63}$/.test(field) ? field : '(unprintable)';
   return where === '' ? shown : `${where}.${shown}`;
 }
 
-/** The fields of a kubeconfig that are accepted, by the place where they stand. */
+/** Accepted fields of a kubeconfig, by place. */
 const FIELDS = {
   file: ['apiVersion', 'kind', 'preferences', 'clusters', 'contexts', 'users', 'current-context'],
   cluster: ['server', 'certificate-authority-data', 'tls-server-name'],
@@ -166,7 +172,7 @@ const RUNS_A_PROGRAM = 'it would run a program in the operator';
 const IMPERSONATES = 'it would act as somebody else; use a credential that is the reader’s own';
 const PASSWORD = 'passwords are not used; give a token or a client certificate';
 
-/** What is wrong with the fields that kubeconfigs elsewhere may have. */
+/** Why fields of other kubeconfigs are refused. */
 const REASONS: ReadonlyMap<string, string> = new Map([
   ['exec', RUNS_A_PROGRAM],
   ['auth-provider', `${RUNS_A_PROGRAM}, or send a credential to an address of its choice`],
@@ -186,7 +192,7 @@ const REASONS: ReadonlyMap<string, string> = new Map([
   ['password', PASSWORD],
 ]);
 
-/** Why a field is refused, for whoever wrote it. */
+/** Returns why a field is refused, for the author of the kubeconfig. */
 function whyRefused(field: string): string {
   return REASONS.get(field) ?? 'unknown here; leave it out';
 }

@@ -4,11 +4,11 @@ import { isRecord } from '../../model/is-record.ts';
 import { Secret } from '../../model/secret.ts';
 import type { YamlMap } from '../../settings/strict-yaml.ts';
 
-/** What a kubeconfig that somebody else wrote may say: an address and a credential, as values. */
+/** Content of an accepted foreign kubeconfig: an address and a credential, as values. */
 export interface ForeignKubeconfig {
   /** https, without credentials, query or fragment. */
   readonly server: URL;
-  /** PEM; absent where the authorities of the system are meant. */
+  /** PEM; absent means the authorities of the system. */
   readonly certificateAuthority?: string;
   readonly tlsServerName?: string;
   readonly token?: Secret;
@@ -18,7 +18,7 @@ export interface ForeignKubeconfig {
     /** PEM. */
     readonly key: Secret;
   };
-  /** When the first of its credentials ends, milliseconds since the epoch. */
+  /** Earliest end of its credentials, milliseconds since the epoch. */
   readonly validUntil?: number;
 }
 
@@ -26,7 +26,7 @@ const CLUSTER = 'clusters[0].cluster';
 const USER = 'users[0].user';
 const DNS_NAME = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/i;
 
-/** Where the server is and how it is known. Adds what is wrong to the problems. */
+/** Reads the server's address and certificate authority. Adds problems to the list. */
 export function readCluster(
   cluster: YamlMap,
   problems: string[],
@@ -60,7 +60,7 @@ function readServer(cluster: YamlMap, problems: string[]): URL | undefined {
   return url;
 }
 
-/** The credential that we are given. Adds what is wrong to the problems. */
+/** Reads the credential. Adds problems to the list. */
 export function readUser(
   user: YamlMap,
   problems: string[],
@@ -88,7 +88,10 @@ export function readUser(
   };
 }
 
-/** The end of a credential, milliseconds since the epoch. One that no calendar knows refuses it. */
+/**
+ * Returns the end of a credential, milliseconds since the epoch. An end outside the calendar is a
+ * problem.
+ */
 function readEnd(end: number | undefined, field: string, problems: string[]): number | undefined {
   if (end === undefined || !Number.isNaN(new Date(end).getTime())) return end;
   problems.push(`${USER}.${field}: its end is no date; renew it`);
@@ -96,8 +99,8 @@ function readEnd(end: number | undefined, field: string, problems: string[]): nu
 }
 
 /**
- * When a service account's token ends, as it says itself; milliseconds since the epoch. Any number
- * at all, also one that is no date.
+ * Returns the end of a service account's token from its payload, milliseconds since the epoch. It
+ * may be any number, also one that is no date.
  */
 function tokenEnd(token: string): number | undefined {
   const [, payload, signature] = token.split('.');
@@ -119,7 +122,9 @@ function readCertificates(
 ):
   | {
       readonly pem: string;
-      /** Of the first of them, milliseconds since the epoch; NaN where it says no date. */
+      /**
+       * Earliest end of the certificates, milliseconds since the epoch; NaN without a valid date.
+       */
       readonly validUntil: number;
     }
   | undefined {
@@ -131,7 +136,7 @@ function readCertificates(
     const [first] = ends;
     if (first !== undefined) return { pem, validUntil: first };
   } catch {
-    // Said below.
+    // Reported below.
   }
   problems.push(`${where}.${field}: not base64 of PEM certificates`);
   return undefined;

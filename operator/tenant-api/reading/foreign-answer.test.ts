@@ -133,7 +133,7 @@ describe('what crosses over is more than was asked for', () => {
       listOf(...Array.from({ length: 1_001 }, () => ({}))),
       {
         kind: 'failed',
-        reason: 'the answer has many more objects than were asked for',
+        reason: 'the answer has many more objects than requested',
       },
     ],
     [
@@ -155,7 +155,7 @@ describe('what crosses over is more than was asked for', () => {
           ),
         }),
       }),
-      { kind: 'refused', reason: 'nodes "n": what is kept of it is longer than 262144' },
+      { kind: 'refused', reason: 'nodes "n": its stored view is longer than 262144' },
     ],
     [
       'what no API server sends',

@@ -15,25 +15,26 @@ import { projectResourceSlice } from '../../metering/timelines/resource-slice.ts
 import type { Api } from '../../metering/timelines/shared-values.ts';
 import { foreignObjectProblem } from './foreign-object.ts';
 
-/** What of an API server's bytes is to be made something of. */
+/** Bytes of an API server to parse. */
 export interface ForeignBytes {
-  /** A page of a list, or whole lines of a watch. */
+  /** A page of a list, or complete lines of a watch. */
   readonly what: 'page' | 'events';
-  /** Of the resource, one of {@link isForeignKind}. */
+  /** Plural name of the resource; see {@link isForeignKind}. */
   readonly plural: string;
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
 /**
- * What was made of it: lists and events as Kubernetes has them, but of each object only its identity and
- * `view`, what is kept of it, as `encodeJson` writes it; of a node also the name of its operating system.
+ * The parsed lists and events, in the form of Kubernetes. Each object has only its identity and
+ * `view`: its projection as `encodeJson` writes it. A node also has the name of its operating
+ * system.
  */
 export type ForeignAnswer =
   | { readonly kind: 'page'; readonly body: unknown }
   | { readonly kind: 'events'; readonly lines: readonly string[] }
-  /** It breaks Kubernetes' own rules: nothing that the server says is believed. */
+  /** Breaks Kubernetes' own rules, so the server is not trusted. */
   | { readonly kind: 'refused'; readonly reason: string }
-  /** It is no such answer; a smaller one may be where it is too large. */
+  /** No valid answer. If it is too large, a smaller page may be valid. */
   | { readonly kind: 'failed'; readonly reason: string; readonly tooLarge?: true };
 
 type Project = (object: RawObject, api: Api) => Projected | undefined;
@@ -47,30 +48,30 @@ const KINDS: ReadonlyMap<string, Project> = new Map<string, Project>([
   ['resourceslices', projectResourceSlice],
 ]);
 
-/** Whether objects of a resource can be read here. */
+/** Returns whether this module can read objects of a resource. */
 export function isForeignKind(plural: string): boolean {
   return KINDS.has(plural);
 }
 
-/** Values in one answer; a page of a hundred of the largest objects has some fifty thousand. */
+/** Most values in one answer. A page of a hundred of the largest objects has about 50,000. */
 const MOST_VALUES = 200_000;
-/** What a list may have, asked for however few. */
+/** Most items of a list, whatever limit was requested. */
 const MOST_ITEMS = 1_000;
-/** Of what is kept of one object, as text; a node has some kilobytes, 128 devices some ten. */
+/** Most characters of one object's view. A node has some kilobytes, 128 devices about ten. */
 const MOST_VIEW_LENGTH = 256 * 1024;
-/** A token is the server's own, and sent back to it in an address. */
+/** Most characters of a continue token: the server chooses it, and receives it back in a URL. */
 const MOST_TOKEN_LENGTH = 8 * 1024;
 const MOST_VERSION_LENGTH = 128;
 const MOST_SYSTEM_NAME_LENGTH = 256;
 
-/** Parses and projects. A function of the bytes alone, so that it may be called in any thread. */
+/** Parses and projects bytes. It depends on nothing else, so any thread may call it. */
 export function readForeignBytes({ what, plural, bytes }: ForeignBytes): ForeignAnswer {
   if (valuesIn(bytes) > MOST_VALUES) {
     return { kind: 'failed', reason: `more than ${MOST_VALUES} values at once`, tooLarge: true };
   }
   const text = new TextDecoder().decode(bytes);
   const project = KINDS.get(plural) ?? (() => undefined);
-  // Values are shared among the objects of one answer, and forgotten with it.
+  // The objects of one answer share values, which end with the answer.
   const api = {};
   const reduce = (object: RawObject): Reduced | Refused => reduced(object, project, api);
   const answer = what === 'page' ? readPage(text, reduce) : readLines(text, reduce);
@@ -81,7 +82,7 @@ const COMMA = 0x2c;
 const BRACE = 0x7b;
 const BRACKET = 0x5b;
 
-/** At least as many as there are; looked at before anything is made of them. */
+/** Returns an upper bound of the number of values, before any are created. */
 function valuesIn(bytes: Uint8Array): number {
   let values = 0;
   for (const byte of bytes) {
@@ -93,7 +94,7 @@ function valuesIn(bytes: Uint8Array): number {
 type Refused = Extract<ForeignAnswer, { kind: 'refused' }>;
 type Reduced = { readonly kind: 'reduced'; readonly object: RawObject };
 
-/** The object without anything that is not kept; without even a name where it has no identity. */
+/** The object with its identity and view only. Without an identity it has no fields. */
 function reduced(object: RawObject, project: Project, api: Api): Reduced | Refused {
   const identity = identify(object);
   if (identity === undefined) return { kind: 'reduced', object: {} };
@@ -102,7 +103,7 @@ function reduced(object: RawObject, project: Project, api: Api): Reduced | Refus
   const projected = project(object, api);
   const view = projected && encodeJson(projected);
   if (view !== undefined && view.length > MOST_VIEW_LENGTH) {
-    const reason = `"${identity.name}": what is kept of it is longer than ${MOST_VIEW_LENGTH}`;
+    const reason = `"${identity.name}": its stored view is longer than ${MOST_VIEW_LENGTH}`;
     return { kind: 'refused', reason };
   }
   const status = recordAt(object, 'status');
@@ -127,7 +128,7 @@ function readPage(text: string, reduce: Reduce): ForeignAnswer {
     return { kind: 'failed', reason: 'the answer is not a Kubernetes list' };
   }
   if (listed.length > MOST_ITEMS) {
-    const reason = 'the answer has many more objects than were asked for';
+    const reason = 'the answer has many more objects than requested';
     return { kind: 'failed', reason };
   }
   if (token !== undefined && !isShort(token, MOST_TOKEN_LENGTH)) {
@@ -155,7 +156,7 @@ function readLines(text: string, reduce: Reduce): ForeignAnswer {
   return { kind: 'events', lines };
 }
 
-/** What whoever follows the watch takes for none of its events. */
+/** An event that the reflector ignores. */
 const NO_EVENT: Reduced = { kind: 'reduced', object: {} };
 
 function readEvent(event: unknown, reduce: Reduce): Reduced | Refused {

@@ -2,11 +2,11 @@ import { isRecord } from '../../model/is-record.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
 import { metadataOf } from '../../kubernetes/resource.ts';
 
-/** Deeper than any object of Kubernetes, its managed fields included. */
+/** Deeper than any object of Kubernetes with its managed fields. */
 const DEEPEST = 64;
-/** Values in one object; the largest ones have some ten thousand. */
+/** Most values in one object. The largest ones have about ten thousand. */
 const MOST_VALUES = 100_000;
-/** Of the annotations of one object together, keys and values. */
+/** Most characters in all annotations of one object, keys and values. */
 const MOST_ANNOTATION_LENGTH = 256 * 1024;
 
 const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
@@ -15,7 +15,7 @@ const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
 const NAME_PART = /^[A-Za-z0-9_]([-A-Za-z0-9_.]*[A-Za-z0-9_])?$/;
 const PRINTABLE = /^[!-~]{1,128}$/;
 
-/** Fields that map names of resources to amounts, wherever they are. */
+/** Fields that map resource names to amounts, at any depth. */
 const RESOURCE_MAPS: ReadonlySet<string> = new Set([
   'capacity',
   'allocatable',
@@ -26,9 +26,9 @@ const RESOURCE_MAPS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What of an object breaks the rules of Kubernetes itself, which every API server keeps: its grammar of
- * names, labels, annotations and resources, and a bounded size. Undefined when nothing does. Quotes
- * nothing of the object but a name that keeps the rules.
+ * Returns how an object breaks the rules of Kubernetes itself, or undefined. Every API server keeps
+ * these rules: the grammar of names, labels, annotations and resources, and a bounded size. It
+ * quotes only names that follow the rules.
  */
 export function foreignObjectProblem(object: RawObject): string | undefined {
   const { name, namespace, uid, resourceVersion, labels, annotations } = metadataOf(object);
@@ -91,7 +91,7 @@ function annotationsProblem(annotations: unknown): string | undefined {
   return length > MOST_ANNOTATION_LENGTH ? 'metadata.annotations: more than 256 KiB' : undefined;
 }
 
-/** Level by level and without recursion, since depth is what it looks at. */
+/** Walks level by level without recursion, because the depth is unknown. */
 function structureProblem(object: RawObject): string | undefined {
   let values = 0;
   let level: readonly object[] = [object];

@@ -14,19 +14,19 @@ interface ForeignReaderOptions {
   /** Uniform in [0, 1). */
   readonly random: () => number;
   readonly logger: Logger;
-  /** The thread has ended in the middle of something. */
+  /** Called when the thread ends during its work. */
   readonly onDeath?: () => void;
   readonly limits?: Partial<ReaderLimits>;
 }
 
 export interface ReaderLimits {
-  /** Of the thread's heap. An answer of 2 MiB, of at most 200,000 values, takes up some 30. */
+  /** Heap of the thread, MiB. An answer of 2 MiB with at most 200,000 values needs about 30. */
   readonly heapMiB: number;
-  /** For one answer, milliseconds. */
+  /** Time for one answer, milliseconds. */
   readonly answerMs: number;
   /** Processor time for one tenant cluster's answers in a minute, milliseconds. */
   readonly cpuMs: number;
-  /** Of all answers that wait. */
+  /** Bytes of all waiting answers. */
   readonly waitingBytes: number;
 }
 
@@ -38,10 +38,10 @@ const DEFAULT_LIMITS: ReaderLimits = {
 };
 
 const MINUTE_MS = 60_000;
-/** So many times in an hour the thread may end over one tenant cluster's answers. */
+/** Answers of one tenant cluster may end the thread this many times in an hour. */
 const DEATHS = 2;
 const HOUR_MS = 3_600_000;
-/** A timer is no more exact than that, and few objects take less. */
+/** Timers are not more exact, and few objects take less. */
 const LEAST_REST_MS = 2;
 const MOST_REST_MS = 100;
 const RESTART = { baseMs: 200, capMs: 10_000 } as const;
@@ -52,14 +52,14 @@ interface Job {
   readonly answer: (answer: ForeignAnswer) => void;
 }
 
-/** What one tenant cluster has taken of the thread. Times are monotonic. */
+/** One tenant cluster's use of the thread. Times are monotonic. */
 interface Account {
   since: number;
   cpuMs: number;
   deaths: number[];
 }
 
-/** One thread that reads the answers of all tenant clusters' API servers. */
+/** One thread that parses the answers of all tenant APIs. */
 export class ForeignReader {
   readonly #options: ForeignReaderOptions;
   readonly #limits: ReaderLimits;
@@ -68,7 +68,7 @@ export class ForeignReader {
   readonly #accounts = new Map<string, Account>();
   #waiting: Job[] = [];
   #worker: Worker | undefined;
-  /** What the thread is reading: it is given one thing at a time, so that its end has one cause. */
+  /** The one job in the thread. With one job at a time, the end of the thread has one cause. */
   #inHand: Job | undefined;
   #watchdog: NodeJS.Timeout | undefined;
   #isPausing = false;
@@ -79,7 +79,10 @@ export class ForeignReader {
     this.#backoff = createBackoff({ ...RESTART, random: options.random });
   }
 
-  /** For one tenant cluster: its answers wait for one another, and not for long for those of others. */
+  /**
+   * Returns the reader for one tenant cluster. Its answers wait for each other, and only briefly
+   * for those of others.
+   */
   of(owner: string): ReadForeign {
     return (given, signal) =>
       new Promise((resolve) => {
@@ -103,12 +106,12 @@ export class ForeignReader {
       });
   }
 
-  /** Nothing more is known of a tenant cluster. */
+  /** Forgets a tenant cluster. */
   forget(owner: string): void {
     this.#accounts.delete(owner);
   }
 
-  /** What waits is answered as failed. */
+  /** Ends the thread. Waiting answers fail. */
   async close(): Promise<void> {
     this.#closing.abort();
     clearTimeout(this.#watchdog);
@@ -121,7 +124,7 @@ export class ForeignReader {
     await this.#worker?.terminate();
   }
 
-  /** Whoever has most of what waits gives way. */
+  /** Fails the last answer of the tenant cluster with the most waiting bytes. */
   #makeRoom(): void {
     const sums = new Map<string, number>();
     for (const { owner, given } of this.#waiting) {
@@ -133,10 +136,13 @@ export class ForeignReader {
     const last = this.#waiting.findLast(({ owner }) => sums.get(owner) === most);
     if (last === undefined) return;
     this.#waiting = this.#waiting.filter((job) => job !== last);
-    last.answer({ kind: 'failed', reason: 'too much waits to be read, most of it from here' });
+    last.answer({
+      kind: 'failed',
+      reason: 'too many bytes wait to be read, most of them from this API',
+    });
   }
 
-  /** Gives the thread something of whoever has taken least of it. */
+  /** Gives the thread an answer of the tenant cluster that has used it least. */
   #next(): void {
     if (this.#inHand !== undefined || this.#isPausing || this.#waiting.length === 0) return;
     const taken = this.#waiting.map(({ owner }) => this.#account(owner).cpuMs);
@@ -155,14 +161,15 @@ export class ForeignReader {
 
   #start(): Worker {
     const { heapMiB } = this.#limits;
-    // Nothing of the environment, which holds secrets. Options of its own would end `--permission` in it.
+    // No environment, because it holds secrets. Options of the thread's own would end
+    // `--permission` in it.
     const worker = new Worker(WORKER, {
       env: {},
       resourceLimits: { maxOldGenerationSizeMb: heapMiB, maxYoungGenerationSizeMb: 8 },
     });
     worker.unref();
     worker.on('message', (reported: WorkerAnswer) => this.#answered(worker, reported));
-    // What is thrown may quote what was read.
+    // The message of an error may quote the answer.
     worker.on('error', (error) =>
       this.#died(worker, 'code' in error ? String(error.code) : error.name),
     );
@@ -186,12 +193,12 @@ export class ForeignReader {
         ? { kind: 'refused', reason: `more than ${most / 1000} seconds of reading in a minute` }
         : answer,
     );
-    // What is done with the answer at once is done by then.
-    setImmediate(() => void this.#rest(this.#options.clock.monotonic() - began));
+    // By then the caller has applied the answer.
+    setImmediate(() => void this.#pauseFor(this.#options.clock.monotonic() - began));
   }
 
-  /** Half of this thread is left to everybody else, whatever all tenant clusters bring together. */
-  async #rest(tookMs: number): Promise<void> {
+  /** Leaves half of the main thread to all other work, whatever amount the tenant clusters send. */
+  async #pauseFor(tookMs: number): Promise<void> {
     const { clock } = this.#options;
     const restMs = Math.min(tookMs, MOST_REST_MS);
     if (restMs >= LEAST_REST_MS) await pause(clock, restMs, this.#closing.signal);
@@ -199,7 +206,7 @@ export class ForeignReader {
     this.#next();
   }
 
-  /** Everybody but the one whose answer it was goes on with the next thread. */
+  /** Continues with a new thread. Only the tenant cluster of the failed answer is blamed. */
   #died(worker: Worker, why: string): void {
     if (worker !== this.#worker || this.#closing.signal.aborted) return;
     clearTimeout(this.#watchdog);
@@ -248,13 +255,13 @@ export class ForeignReader {
 
 const ABORTED: ForeignAnswer = { kind: 'failed', reason: 'aborted' };
 
-/** Beside the bundle it has a name of its own (scripts/bundle.ts). */
+/** The bundle has its own name for it (scripts/bundle.ts). */
 const WORKER = new URL(
   import.meta.url.endsWith('.ts') ? './worker.ts' : './tenant-reader.js',
   import.meta.url,
 );
 
-/** Counts the ends of the thread that reads tenant APIs, each of which had a cause in one of them. */
+/** Counts the ends of the thread that reads tenant APIs. One of their answers caused each. */
 export function countReaderDeaths(registry: Registry): () => void {
   const deaths = new Counter({
     name: 'meterfeed_tenant_reader_deaths_total',

@@ -4,19 +4,19 @@ import { decodeJson } from '../../metering/timelines/journal-text.ts';
 import type { Api } from '../../metering/timelines/shared-values.ts';
 import { type ForeignAnswer, type ForeignBytes, isForeignKind } from './foreign-answer.ts';
 
-/** Reads what a foreign API server has sent, outside of the main thread. Never rejects. */
+/** Parses what a foreign API server has sent, outside the main thread. Never rejects. */
 export type ReadForeign = (given: ForeignBytes, signal: AbortSignal) => Promise<ForeignAnswer>;
 
 type ForeignConnection = Pick<Connection, 'request' | 'bytes' | 'stream'>;
 
-/** Of one line of a watch. */
+/** Most bytes of one line of a watch. */
 const MOST_LINE_BYTES = 2 * 1024 * 1024;
 const NEWLINE = 0x0a;
 
 /**
- * The same connection, of which lists and watches are parsed, checked and projected elsewhere: what it
- * gives holds objects that {@link readView} makes views of. `refuse` learns why nothing more may be
- * believed.
+ * The same connection, with lists and watches parsed, checked and projected in another thread.
+ * {@link readView} makes views of its objects. `refuse` receives the reason why the server is not
+ * trusted.
  */
 export function readSeparate(
   connection: ForeignConnection,
@@ -45,13 +45,13 @@ export function readSeparate(
     },
     stream: async (path, options) => {
       const plural = lastOf(path);
-      // What a resumed watch has missed must be read soon after it is opened: whoever reads is up by then.
+      // A resumed watch must be read soon after it opens, so the thread must already run.
       const ready = await checked({ what: 'events', plural, bytes: nothing() }, options.signal);
       if (ready.kind !== 'events') return { kind: 'network', message: reasonOf(ready) };
       const outcome = await connection.bytes(path, options);
       if (outcome.kind !== 'ok') return outcome;
       const lines = async function* (): AsyncGenerator<string> {
-        for await (const bytes of wholeLines(outcome.chunks)) {
+        for await (const bytes of completeLines(outcome.chunks)) {
           const answer = await checked({ what: 'events', plural, bytes }, options.signal);
           if (answer.kind !== 'events') throw new Error(reasonOf(answer));
           yield* answer.lines;
@@ -62,7 +62,10 @@ export function readSeparate(
   };
 }
 
-/** The view of an object that was read apart; `api` is whose objects share values. */
+/**
+ * Returns the view of an object from {@link readSeparate}. Objects with the same `api` share
+ * values.
+ */
 export function readView<T extends Projected>(api: Api): Projection<T> {
   return ({ view }) => (typeof view === 'string' ? (decodeJson(view, api) as T) : undefined);
 }
@@ -77,8 +80,10 @@ function reasonOf(answer: ForeignAnswer): string {
   return 'reason' in answer ? answer.reason : 'an answer of another kind';
 }
 
-/** Cuts after the last end of a line of each chunk; what follows the last of all is dropped. */
-async function* wholeLines(
+/**
+ * Yields complete lines: cuts each chunk after its last line end. Drops an incomplete last line.
+ */
+async function* completeLines(
   chunks: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   let pending: Uint8Array[] = [];
@@ -97,7 +102,7 @@ async function* wholeLines(
   }
 }
 
-/** In memory of its own, which can be given to another thread. */
+/** Copies the parts to separate memory, which can be transferred to another thread. */
 function joined(parts: readonly Uint8Array[], length: number): Uint8Array<ArrayBuffer> {
   const complete = new Uint8Array(length);
   let at = 0;

@@ -1,16 +1,16 @@
 import { parentPort } from 'node:worker_threads';
 import { type ForeignAnswer, type ForeignBytes, readForeignBytes } from './foreign-answer.ts';
 
-/** What the worker says when it has read something. */
+/** The worker's message after a read. */
 export interface WorkerAnswer {
   readonly answer: ForeignAnswer;
-  /** Processor time that it took, milliseconds. */
+  /** Processor time of the read, milliseconds. */
   readonly cpuMs: number;
 }
 
 /**
- * The thread in which answers of foreign API servers are read, one after the other. What an answer makes
- * throw ends the thread, as running out of memory does: the main thread knows whose it was.
+ * The thread that reads answers of foreign API servers, one after the other. An answer that throws,
+ * or needs too much memory, ends the thread. The main thread knows whose answer it was.
  */
 parentPort?.on('message', (given: ForeignBytes) => {
   const before = process.threadCpuUsage();

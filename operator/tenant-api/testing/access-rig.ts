@@ -62,7 +62,7 @@ export function createAccessRig(environment: Environment, ...clusters: readonly 
     discovery,
     clock,
     logger,
-    asked: requested,
+    requests: requested,
     settle,
     /** Lets time go by: without a duration longer than every wait before a look. */
     pass: async (ms = 400_000) => {

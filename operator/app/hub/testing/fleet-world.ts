@@ -83,7 +83,7 @@ export async function playMeter(
     problems: [],
   });
   /** Writes what there is to tell once. */
-  const tell = async (): Promise<void> => {
+  const writeReport = async (): Promise<void> => {
     const once = new AbortController();
     await reportMeter(
       {
@@ -102,7 +102,7 @@ export async function playMeter(
       once.signal,
     );
   };
-  await tell();
+  await writeReport();
   const own = `${schemaOf(source)}/`;
   /** What the hub has in one of its tables under a prefix. */
   const hubRows = async (
@@ -139,7 +139,7 @@ export async function playMeter(
       ]);
       tenants = wanted;
       passes += 1;
-      await tell();
+      await writeReport();
     },
     leave: async (tenant) => {
       const presence = { kind: 'offboarded', at: (leavings += 1), accepted: true };
@@ -147,7 +147,7 @@ export async function playMeter(
         { key: `discovery/tenant/${tenant.id}`, value: JSON.stringify({ tenant, presence }) },
       ]);
       passes += 1;
-      await tell();
+      await writeReport();
     },
     stop: () => ledger.close(),
   };
@@ -245,10 +245,10 @@ export async function startReceiving(): Promise<Received> {
   const paths: string[] = [];
   const ids: string[] = [];
   const server = createServer((request, response) => {
-    const pieces: Buffer[] = [];
-    request.on('data', (piece: Buffer) => pieces.push(piece));
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
-      const body: unknown = JSON.parse(Buffer.concat(pieces).toString());
+      const body: unknown = JSON.parse(Buffer.concat(chunks).toString());
       const items: readonly unknown[] = Array.isArray(body) ? body : [body];
       for (const event of items) {
         if (!isRecord(event)) continue;

@@ -33,7 +33,7 @@ const STREAMS: readonly FleetStreamView[] = [
   {
     cluster: 'paris',
     region: 'eu-west',
-    problem: 'its meter has told nothing for 312 s',
+    problem: 'its meter has reported nothing for 312 s',
     events: 20_114,
     lastWindowEnd: NOW - 360_000,
     lagEvents: 61,
