@@ -14,7 +14,10 @@ interface Import {
   readonly imported: string;
 }
 
-/** The folder of the list that a file is in: the longest, since a package may have folders with rules of their own. */
+/**
+ * The folder of the list that a file is in: the longest, since a package may have folders with
+ * rules of their own.
+ */
 function folderOf(file: string): string {
   const folders = LAYERS.flat().map(({ folder }) => folder);
   const around = folders.filter((folder) => file === folder || file.startsWith(`${folder}/`));

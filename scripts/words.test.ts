@@ -48,21 +48,34 @@ const INSTEAD: Readonly<Record<string, string>> = {
   amiss: 'wrong',
   mend: 'fix',
   mended: 'fixed',
-  look: 'poll, check',
-  turn: 'slice',
 };
 
 /** Names that keep such a word, each with its reason. */
-const ALLOWED: Readonly<Record<string, string>> = {};
+const ALLOWED: Readonly<Record<string, string>> = {
+  afresh: 'a key of stored evidence',
+  apart: 'a key of the stored journal',
+  askedAt: 'a key of stored changes of plan',
+  told: 'a key of stored thresholds',
+  toldTo: 'a key of stored thresholds',
+  unsureFrom: 'a key of the stored journal',
+  unsureTo: 'a key of the stored journal',
+  standing: 'a field of the HTTP API',
+  told_seconds_ago: 'a field of the HTTP API',
+  anew: 'an option of `npm run ledger -- migrate`',
+  'ask the provider for the reason': 'tenants do ask a person',
+  'Give a reason: readers of the bill will ask.': 'readers do ask a person',
+};
 
 const files = execFileSync('git', ['ls-files'], { cwd: ROOT, encoding: 'utf8' })
   .split('\n')
   .filter((file) => existsSync(join(ROOT, file)));
 const sources = files.filter(
   (file) =>
-    /^(?:operator|plugin|scripts|e2e)\/.*\.(?:ts|js)$/.test(file) &&
+    /^(?:operator|plugin|scripts)\/.*\.(?:ts|js)$/.test(file) &&
     !/\.generated\.|\/vendor\/|^scripts\/words/.test(file),
 );
+
+const shipped = sources.filter((file) => !/\.test\.|\/testing\//.test(file));
 
 function privateWord(words: readonly string[]): string | undefined {
   const found = words.find((word) => Object.hasOwn(INSTEAD, word));
@@ -70,8 +83,8 @@ function privateWord(words: readonly string[]): string | undefined {
 }
 
 test('a name has a private word', () => {
-  expect(sources.length).toBeGreaterThan(500);
-  const found = sources.flatMap((file) =>
+  expect(shipped.length).toBeGreaterThan(500);
+  const found = shipped.flatMap((file) =>
     [...namesIn(readFileSync(join(ROOT, file), 'utf8'))].flatMap((name) => {
       const word = Object.hasOwn(ALLOWED, name) ? undefined : privateWord(wordsOfName(name));
       return word === undefined ? [] : [`${file}: ${name}: ${word}`];
@@ -99,9 +112,6 @@ test('a heading of the documentation has a private word', () => {
 });
 
 test('a text that users meet has a private word', () => {
-  const shipped = sources.filter(
-    (file) => /^(?:operator|plugin)\//.test(file) && !/\.test\.|\/testing\//.test(file),
-  );
   const found = shipped.flatMap((file) =>
     textsIn(readFileSync(join(ROOT, file), 'utf8')).flatMap((text) => {
       const word = privateWord(text.toLowerCase().split(/[^a-z-]+/));

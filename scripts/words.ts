@@ -18,10 +18,10 @@ export function wordsOfName(name: string): readonly string[] {
     .map((word) => word.toLowerCase());
 }
 
-/** The texts in quotes that a source has and that have at least two words. */
+/** The texts in quotes that have at least two words, without those that are HTML. */
 export function textsIn(source: string): readonly string[] {
   return [...source.matchAll(TOKEN)]
     .map(([token]) => token)
-    .filter((token) => /^['"`]/.test(token) && token.includes(' '))
+    .filter((token) => /^['"`]/.test(token) && token.includes(' ') && !/[<>]/.test(token))
     .map((token) => token.slice(1, -1).replaceAll(/\$\{[^}]*\}/g, '…'));
 }

@@ -4,7 +4,7 @@ import { newTokenId } from '../../operator/http/portal/portal-tokens.ts';
 import { TENANT_SOURCES } from '../../operator/model/tenant-sources.ts';
 import { type HostileParty, startHostileParty } from './attacks/hostile-party.ts';
 import type { KubeconfigMeans } from './attacks/kubeconfigs.ts';
-import { VENDORS } from './attacks/vendor-gate.ts';
+import { VENDORS } from './attacks/vendor-proxies.ts';
 import { type Probes, startProbes } from './observer/probes.ts';
 import { createSecrets, needlesOf, type Needle, type Secrets } from './observer/secrets.ts';
 import { startWitness, type Witness } from './observer/stalls.ts';

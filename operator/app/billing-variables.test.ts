@@ -29,7 +29,9 @@ function stored<T extends { close(): Promise<void> }>(closable: T): T {
   return closable;
 }
 
-/** The destination that an environment makes, and how long it has waited so as not to be too fast. */
+/**
+ * The destination that an environment makes, and how long it has waited so as not to be too fast.
+ */
 function destinationOf(environment: Environment) {
   const loaded = loadEnvironment(environment, DESTINATIONS);
   if (loaded.kind === 'invalid') throw new Error(loaded.problems.join('\n'));

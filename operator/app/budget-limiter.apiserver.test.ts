@@ -12,7 +12,9 @@ const POLICY = fileURLToPath(
 const METERING_POLICY = '/apis/meterfeed.io/v1alpha1/meteringpolicies/default';
 const PATIENCE = { timeout: 150_000, interval: 250 };
 const TEST_TIMEOUT = { timeout: 600_000 };
-/** A suspension ends by then, milliseconds after its cause (docs/how-to/budgets.md#at-the-limit). */
+/**
+ * A suspension ends by then, milliseconds after its cause (docs/how-to/budgets.md#at-the-limit).
+ */
 const SOON_MS = 2_000;
 /** A suspension begins by then after the moment at which nothing is left. */
 const MARKED_MS = 5_000;
@@ -36,7 +38,9 @@ const budget = (amount: string, change: object = {}) => ({
   ...change,
 });
 
-/** Since when the one pod is counted, by when the status says that ten hours of it will be used up. */
+/**
+ * Since when the one pod is counted, by when the status says that ten hours of it will be used up.
+ */
 async function countedSince(world: BudgetWorld): Promise<number> {
   await world.setBudget(budget('10'));
   const usedUpAt = async () => Date.parse((await world.item())?.usedUpAt ?? '');

@@ -18,7 +18,8 @@ test(
     await using world = await startBudgetWorld(host, {});
     await world.setBudget({ amount: '10', metric: 'tenant_cpu_core_hours', period: 'month' });
     const first = await world.runPod('first');
-    // Metering begins with the first whole window, of ten seconds; in that one the pod may have begun.
+    // Metering begins with the first whole window, of ten seconds; in that one the pod may have
+    // begun.
     const late = async () => (await usedUpAt(world)) - (first + 10 * 3_600_000);
     const isComplete = (by: number): boolean => by >= -1_000 && by <= 10_000;
     await expect.poll(async () => isComplete(await late()), PATIENCE).toBe(true);

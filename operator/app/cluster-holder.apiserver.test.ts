@@ -86,7 +86,10 @@ async function installation(): Promise<string> {
   return namespace;
 }
 
-/** A claim whose clock goes on as often as it has tried. `after` resolves to whether it has ended within that time. */
+/**
+ * A claim whose clock goes on as often as it has tried. `after` resolves to whether it has ended
+ * within that time.
+ */
 function claiming(process: ReturnType<typeof processOf>) {
   const state = { ended: false };
   const end = process.claim().then(() => {

@@ -75,7 +75,8 @@ test('events of a metric that somebody deleted at Lago are told within the hour,
       message: expect.stringContaining(`such as event ${METRIC}:01-05T09:10: invalid_code`),
     }),
   );
-  // The restart has made the metric again; without it, the next hour's are added. All of it is over a week later.
+  // The restart has made the metric again; without it, the next hour's are added. All of it is over
+  // a week later.
   lago.state.metrics.delete(METRIC);
   await world.use('01-05T10:10', '1');
   await lago.webhooks.turnTo(on('01-05T11:06'));

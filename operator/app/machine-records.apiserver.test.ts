@@ -16,7 +16,9 @@ import { eventsOf } from '../metering/windows/testing/harness.ts';
 import { createMachineRecordWatch } from './machine-records.ts';
 import { startRig, waitUntil, WINDOW_MS } from './testing/tenant-api-rig.ts';
 
-/** One API server plays both parts: its Nodes are the tenant's own, its records those of the host. */
+/**
+ * One API server plays both parts: its Nodes are the tenant's own, its records those of the host.
+ */
 const api = useOwnTestCluster();
 const a = cluster('a', { ownNodeTrust: 'provider' });
 const MACHINES = '/apis/cluster.x-k8s.io/v1beta1/namespaces/default/machines';

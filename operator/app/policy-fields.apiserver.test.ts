@@ -22,7 +22,9 @@ const PATIENCE = { timeout: 120_000, interval: 250 };
 const TEST_TIMEOUT = { timeout: 300_000 };
 
 let world: PolicyWorld;
-/** When the spec in force was applied, and how many queries each Prometheus had been asked by then. */
+/**
+ * When the spec in force was applied, and how many queries each Prometheus had been asked by then.
+ */
 let since = 0;
 let requestedBefore: readonly number[] = [];
 
@@ -83,7 +85,10 @@ interface Row {
   readonly effect: () => unknown;
   /** Without any policy. */
   readonly environment: unknown;
-  /** The field's value and what it does, in each phase that is about it; undefined leaves the field out. */
+  /**
+   * The field's value and what it does, in each phase that is about it; undefined leaves the field
+   * out.
+   */
   readonly phases: readonly (readonly [value: unknown, effect: unknown] | undefined)[];
   /** A value that the API server refuses, and what it says. */
   readonly invalid: readonly [value: unknown, message: string];

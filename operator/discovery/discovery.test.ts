@@ -400,7 +400,10 @@ describe('news of tenant clusters comes late', () => {
   });
 });
 
-/** The least work of five rounds over so many tenant clusters: milliseconds of a processor, which a busy machine leaves as they are. */
+/**
+ * The least work of five rounds over so many tenant clusters: milliseconds of a processor, which a
+ * busy machine leaves as they are.
+ */
 async function passMs(tenantClusters: number): Promise<number> {
   const { discovery, sources } = createDiscoveryRig();
   for (let index = 0; index < tenantClusters; index++) {
@@ -422,7 +425,8 @@ async function passMs(tenantClusters: number): Promise<number> {
 
 test('a round over four times as many tenant clusters takes sixteen times as long', async () => {
   const ratios: number[] = [];
-  // The caches of a busy processor are others' too: a square takes sixteen times as long in every attempt.
+  // The caches of a busy processor are others' too: a square takes sixteen times as long in every
+  // attempt.
   for (let attempt = 0; attempt < 3; attempt += 1) {
     ratios.push((await passMs(1_200)) / (await passMs(300)));
   }

@@ -31,7 +31,10 @@ export interface TenantCluster {
    * 2. Or their metadata give them to it (docs/how-to/tenants/namespaces.md).
    */
   readonly syncedNamespaces?: readonly SyncedNamespace[];
-  /** Billing customer: override → label or annotation → TENANT_SOURCE (docs/explanation/discovery.md#who-is-billed). */
+  /**
+   * Billing customer: override → label or annotation → TENANT_SOURCE
+   * (docs/explanation/discovery.md#who-is-billed).
+   */
   readonly tenant: string;
   readonly displayName: string;
   readonly project?: string;

@@ -63,8 +63,8 @@ export interface Succession {
 }
 
 /**
- * The Lease object that claims, renews or releases. Its resourceVersion is that of `current`, so the
- * write fails if somebody else wrote since.
+ * The Lease object that claims, renews or releases. Its resourceVersion is that of `current`, so
+ * the write fails if somebody else wrote since.
  */
 export function leaseObject(
   claim: {

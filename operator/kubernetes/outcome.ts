@@ -5,7 +5,9 @@ export interface StatusFailure {
   readonly kind: 'status';
   /** HTTP status code. */
   readonly code: number;
-  /** Machine-readable reason of the `Status` object, such as `Conflict`; `''` when there was none. */
+  /**
+   * Machine-readable reason of the `Status` object, such as `Conflict`; `''` when there was none.
+   */
   readonly reason: string;
   /** One line, safe to log: the `Status` object's message, else only the HTTP code. */
   readonly message: string;
@@ -13,7 +15,9 @@ export interface StatusFailure {
   readonly retryAfterMs?: number;
 }
 
-/** No answer: not connected, timed out, cut, closed or aborted. `message` is one line, safe to log. */
+/**
+ * No answer: not connected, timed out, cut, closed or aborted. `message` is one line, safe to log.
+ */
 export interface NetworkFailure {
   readonly kind: 'network';
   readonly message: string;

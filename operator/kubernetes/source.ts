@@ -100,7 +100,9 @@ export interface Source<T extends Projected> {
   readonly resource: ApiResource;
   /** One source for each namespace, when namespaces are watched separately. */
   readonly members?: readonly Source<T>[];
-  /** Lists and watches until the signal is aborted; never rejects for anything the API server does. */
+  /**
+   * Lists and watches until the signal is aborted; never rejects for anything the API server does.
+   */
   run(signal: AbortSignal): Promise<void>;
   /** Resolves when the first list is complete, or the resource is known to be absent. */
   ready(signal: AbortSignal): Promise<void>;

@@ -67,7 +67,10 @@ export class SourceStateTracker {
     });
   }
 
-  /** Resolves when the source has been synced or absent once; rejects when the signal is aborted before. */
+  /**
+   * Resolves when the source has been synced or absent once; rejects when the signal is aborted
+   * before.
+   */
   ready(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const abort = (): void => reject(new Error(`waiting for ${this.#resource}: aborted`));

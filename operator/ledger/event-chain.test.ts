@@ -3,7 +3,9 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { BatchTree, chainValue, FIRST_CHAIN } from './event-chain.ts';
 
-/** Made with `sha256sum` and `xxd` from the formula in docs/reference/ledger-format.md#the-chain. */
+/**
+ * Made with `sha256sum` and `xxd` from the formula in docs/reference/ledger-format.md#the-chain.
+ */
 const A = '62416a2312bce9383efcdb675bfb04bf46097065ac27b1150b6c3bd90c86798d';
 const B = 'cc3de5b76d7d984663ab9774df380dce717835e586ff6e807e2168f37711b97c';
 const U = '7b168c95f1fd66cd05b6611608641c6b4f3aadb5cc9be46a7b4b6a460e07ea69';

@@ -12,7 +12,10 @@ export const FIRST_CHAIN = '0'.repeat(64);
 const LEAF = '\0';
 const NODE = Buffer.of(1);
 
-/** The Merkle tree over a batch of events, one leaf per tenant (docs/reference/ledger-format.md#the-chain). */
+/**
+ * The Merkle tree over a batch of events, one leaf per tenant
+ * (docs/reference/ledger-format.md#the-chain).
+ */
 export class BatchTree {
   readonly #leaves = new Map<string, Hash>();
 
@@ -46,7 +49,9 @@ export class BatchTree {
   }
 }
 
-/** The chain value of a batch, hex: SHA-256(previous ‖ first sequence, 8 bytes, big-endian ‖ root). */
+/**
+ * The chain value of a batch, hex: SHA-256(previous ‖ first sequence, 8 bytes, big-endian ‖ root).
+ */
 export function chainValue(previous: string, firstSequence: number, root: string): string {
   const first = Buffer.alloc(8);
   first.writeBigUInt64BE(BigInt(firstSequence));

@@ -5,7 +5,10 @@ import { variables } from './table/table.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
-/** Variables that a custom resource sets as well, with the paths of its fields: `spec.customMetrics`. */
+/**
+ * Variables that a custom resource sets as well, with the paths of its fields:
+ * `spec.customMetrics`.
+ */
 const SETTABLE = variables([]).flatMap(([name, { fields = [] }]) => {
   const paths = fields.flatMap((field) => / (spec\S*)/.exec(field)?.[1] ?? []);
   return paths.length === 0 ? [] : [{ name, paths }];
@@ -17,7 +20,8 @@ const DOING = '\\b(?:set|declare|list|lengthen|shorten|raise|lower|use|change|ch
 const FILES = globSync('operator/**/*.ts', { cwd: ROOT }).filter(
   (file) =>
     !/\.test\.ts$|\/testing\/|\.generated\.ts$/.test(file) &&
-    // Where variables are described, and their own problems told, the field stands in a column of its own.
+    // Where variables are described, and their own problems told, the field stands in a column of
+    // its own.
     !file.startsWith('operator/settings/'),
 );
 

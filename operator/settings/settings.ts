@@ -161,7 +161,10 @@ export type LogSettings = SettingsOf<typeof LOG>;
 /** Whether a destination creates real invoices. */
 export type BillingMode = 'test' | 'live';
 
-/** One destination, from the environment or from a BillingDestination. `Options` are those of its type. */
+/**
+ * One destination, from the environment or from a BillingDestination. `Options` are those of its
+ * type.
+ */
 export interface DestinationSettings<Options = unknown> {
   /** The spelling in ADAPTERS, or the name of the custom resource. Names the cursor. */
   readonly name: string;

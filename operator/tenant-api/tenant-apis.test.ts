@@ -27,7 +27,10 @@ function shelf<T extends Projected>() {
   return { held, find: (_namespace: string, name: string) => held.get(name) };
 }
 
-/** The APIs of tenant cluster `a`, of which the journal knows, next to a host that has these objects. */
+/**
+ * The APIs of tenant cluster `a`, of which the journal knows, next to a host that has these
+ * objects.
+ */
 function setUp(missing: readonly MissingKubeconfig[] = [], clusters = [a]) {
   const clock = createManualClock(START);
   const tenantClusters = createTenantClusterTimelines();

@@ -12,7 +12,7 @@ import { PEER_ATTACKS } from './peers.ts';
 import { SCOPED_TOKEN_ATTACKS } from './scoped-tokens.ts';
 import { HostileApi } from './tenant-api.ts';
 import { TOKEN_ATTACKS } from './tenant-tokens.ts';
-import { startVendorGates } from './vendor-gate.ts';
+import { startVendorGates } from './vendor-proxies.ts';
 import { WEBHOOK_ATTACKS } from './webhooks.ts';
 
 /** Everybody who wishes the operator ill: orders come from the suite, one after the other. */

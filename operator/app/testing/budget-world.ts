@@ -40,11 +40,19 @@ export interface BudgetWorld extends AsyncDisposable {
   setBudget(budget: object): Promise<void>;
   /** Credits the tenant with core-hours; once for each key. */
   credit(key: string, amount: string): Promise<void>;
-  /** When nothing of its budget will be left, by the API, milliseconds since the epoch; NaN where that is not known. */
+  /**
+   * When nothing of its budget will be left, by the API, milliseconds since the epoch; NaN where
+   * that is not known.
+   */
   usedUpAt(): Promise<number>;
-  /** Makes a pod of the tenant with one core that has begun in this second, and gives that moment. */
+  /**
+   * Makes a pod of the tenant with one core that has begun in this second, and gives that moment.
+   */
   runPod(name: string): Promise<number>;
-  /** What the API server answers when the tenant's syncer tries to make a pod; nothing is kept of it. */
+  /**
+   * What the API server answers when the tenant's syncer tries to make a pod; nothing is kept of
+   * it.
+   */
   tryPod(): Promise<number>;
   /** What was told of the budget, sorted. */
   notices(): Promise<readonly string[]>;
@@ -121,7 +129,8 @@ export async function startBudgetWorld(
     await process?.running;
   };
   await start();
-  // The window in which the very first process starts is not metered (docs/explanation/metering.md#the-first-window-the-window-size-and-the-clock).
+  // The window in which the very first process starts is not metered
+  // (docs/explanation/metering.md#the-first-window-the-window-size-and-the-clock).
   const metersFrom = Math.ceil(clock.now() / WINDOW_MS) * WINDOW_MS;
   const tenant = `tenant-${namespace}-${NAME}`;
   return {

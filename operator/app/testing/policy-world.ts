@@ -34,7 +34,10 @@ export type TenantName = (typeof TENANTS)[number];
 /** Names that rows give TENANT_KUBECONFIG_SECRET. */
 export const KUBECONFIG_SECRETS = ['svc-kubeconfig', 'set-kubeconfig', 'changed-kubeconfig'];
 
-/** A whole operator on a real API server, with Prometheus servers and a tenant cluster's own API beside it. */
+/**
+ * A whole operator on a real API server, with Prometheus servers and a tenant cluster's own API
+ * beside it.
+ */
 export interface PolicyWorld {
   readonly namespace: string;
   readonly prometheus: readonly FakePrometheus[];
@@ -62,7 +65,10 @@ export interface PolicyWorld {
   billed(since: number): Promise<readonly string[]>;
   /** The capacity types of `own` in the newest window that begins after a moment. */
   capacityTypes(since: number): Promise<readonly string[]>;
-  /** Beginnings of the windows in which `plain` is billed for its instance, in order, as often as they are billed. */
+  /**
+   * Beginnings of the windows in which `plain` is billed for its instance, in order, as often as
+   * they are billed.
+   */
   instanceWindows(): Promise<readonly number[]>;
   stop(): Promise<void>;
 }

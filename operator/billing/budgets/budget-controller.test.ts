@@ -55,7 +55,10 @@ function expectSeconds(nanos: bigint, seconds: number): void {
   expect(off < 0n ? -off : off).toBeLessThan(5 * 3_600);
 }
 
-/** The limit a moment later: accounts are rebuilt from files, however long a busy machine takes to read them. */
+/**
+ * The limit a moment later: accounts are rebuilt from files, however long a busy machine takes to
+ * read them.
+ */
 async function limit(world: StoreWorld, clock: ManualClock): Promise<bigint | undefined> {
   await pass(clock, 1);
   return world.controller.list()[0]?.limit;
@@ -114,7 +117,8 @@ describe('the account of a tenant', () => {
     expect(world.state().state).toBe('active');
     await pass(clock, 2);
     expect(world.state().state).toBe('warning');
-    // In the second window it ran for five seconds: at that rate nothing would be left in five minutes.
+    // In the second window it ran for five seconds: at that rate nothing would be left in five
+    // minutes.
     await pass(clock, 34);
     expect(world.state().state).toBe('warning');
     await pass(clock, 60);

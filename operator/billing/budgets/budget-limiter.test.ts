@@ -45,7 +45,10 @@ function storedOf(nanos: number, budget = BUDGET): StoredBudget {
   return { budget, override: 'acme', period: MONTH, account, madeOf: 0 };
 }
 
-/** What outlives a process: the ledger, the API server's events by id, and what enforcement has recorded. */
+/**
+ * What outlives a process: the ledger, the API server's events by id, and what enforcement has
+ * recorded.
+ */
 interface Outside {
   readonly ledger: Ledger;
   readonly events: Map<string, ReachedThreshold>;

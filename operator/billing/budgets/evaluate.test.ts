@@ -38,7 +38,10 @@ function accountOf(nanos: bigint, rate: bigint, now: number): BudgetAccount {
 interface Step {
   readonly afterMs: number;
   readonly rate: bigint;
-  /** `look` judges for no reason, `dip` while a window is on its way, `restart` after some time away. */
+  /**
+   * `look` judges for no reason, `dip` while a window is on its way, `restart` after some time
+   * away.
+   */
   readonly kind: 'look' | 'dip' | 'restart';
 }
 
@@ -82,7 +85,10 @@ interface Shown {
   readonly memories: readonly BudgetMemory[];
 }
 
-/** The process wakes when it was told to, and at each change; away for half of the time before a restart. */
+/**
+ * The process wakes when it was told to, and at each change; away for half of the time before a
+ * restart.
+ */
 function live({ budget, steps }: Life): Shown {
   const used: bigint[] = [];
   const away = new Set<number>();

@@ -1,7 +1,9 @@
 import type { Charge } from '../../model/price-book.ts';
 import { monthCost } from '../../model/pricing/charges.ts';
 
-/** Usage that is expected to go on at a steady rate: `nanos` in each `windowMs`, from `since` on. */
+/**
+ * Usage that is expected to go on at a steady rate: `nanos` in each `windowMs`, from `since` on.
+ */
 export interface Growth {
   /** Milliseconds since the epoch. */
   readonly since: number;

@@ -85,7 +85,10 @@ function pass(ms: number): Step {
   return { kind: 'pass', ms };
 }
 
-/** A ledger in memory that deletes what all cursors have passed and nothing more can be added to, and that fails at will. */
+/**
+ * A ledger in memory that deletes what all cursors have passed and nothing more can be added to,
+ * and that fails at will.
+ */
 function failingLedger(horizon: () => number): Ledger & { mishap?: Step['kind'] } {
   const inner = createMemoryLedger();
   const ledger: Ledger & { mishap?: Step['kind'] } = {

@@ -262,7 +262,8 @@ export class Enforcement {
     } catch (error) {
       if (!signal.aborted) throw error;
     }
-    // Discovery's own first pass waits for the first lists: an earlier pass fails and logs an error.
+    // Discovery's own first pass waits for the first lists: an earlier pass fails and logs an
+    // error.
     while (
       !signal.aborted &&
       !(discovery.known() && (await discovery.runPass()).kind === 'found')

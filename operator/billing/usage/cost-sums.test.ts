@@ -28,7 +28,10 @@ interface Range {
 
 const ALL: Range = { from: '2026-09-01', to: '2026-12-01' };
 
-/** The sums of everything, as a request for a range makes them; all tenants are on the plan of the book. */
+/**
+ * The sums of everything, as a request for a range makes them; all tenants are on the plan of the
+ * book.
+ */
 function sumsOf(
   book: PriceBook,
   items: readonly UsageItem[],

@@ -58,7 +58,9 @@ async function scanned(ledger: Ledger, { range, tenant }: EventsQuery): Promise<
   return all.filter(({ event }) => event.tenant === tenant);
 }
 
-/** Names that are prefixes of one another, or look like another's in JSON, in a key, or to a reader. */
+/**
+ * Names that are prefixes of one another, or look like another's in JSON, in a key, or to a reader.
+ */
 const HOSTILE_NAMES = [
   'a',
   'A',

@@ -145,8 +145,8 @@ export function retryLater({ title, waitMs }: ErrorAnswer, why?: string): ApiFai
 }
 
 /** Builds a reason from the vendor's own words, short enough for a log line or a status. */
-export function reasonOf({ title }: ErrorAnswer, ...said: readonly string[]): string {
-  return [title, ...said.filter((word) => word !== '')].join(': ').slice(0, MAX_REASON);
+export function reasonOf({ title }: ErrorAnswer, ...details: readonly string[]): string {
+  return [title, ...details.filter((word) => word !== '')].join(': ').slice(0, MAX_REASON);
 }
 
 /**

@@ -50,8 +50,8 @@ export interface DiscoveryRig {
 }
 
 /**
- * Discovery over sources that a test sets; the platform API is absent until it says otherwise. It begins at `start`,
- * milliseconds since the epoch, where that is given.
+ * Discovery over sources that a test sets; the platform API is absent until it says otherwise. It
+ * begins at `start`, milliseconds since the epoch, where that is given.
  */
 export function createDiscoveryRig(environment: Environment = {}, start?: number): DiscoveryRig {
   const prefix = 'meterfeed.io';

@@ -1,4 +1,7 @@
-/** Values of the label `app` that make a StatefulSet or Deployment a tenant cluster (docs/explanation/discovery.md#how-tenant-clusters-are-found). */
+/**
+ * Values of the label `app` that make a StatefulSet or Deployment a tenant cluster
+ * (docs/explanation/discovery.md#how-tenant-clusters-are-found).
+ */
 export const DISCOVERY_APPS: readonly string[] = ['tenant-cluster', 'vcluster'];
 
 /**

@@ -63,8 +63,10 @@ function readRoute(context: RouteContext, scans: Scans): Route {
         const refused = refusalOf(context, stored.event, earlier.length);
         const destinations = await Promise.all(
           views.destinations.list().map(async ({ name, suspended }) => {
-            const outlook = await views.destinations.predictCorrection(name, stored);
-            return outlook === undefined ? [] : [{ name, suspended, ...showPrediction(outlook) }];
+            const predicted = await views.destinations.predictCorrection(name, stored);
+            return predicted === undefined
+              ? []
+              : [{ name, suspended, ...showPrediction(predicted) }];
           }),
         );
         const rest = { refused, destinations: destinations.flat() };

@@ -1,6 +1,8 @@
 import type { Clock } from '../../telemetry/clock.ts';
 
-/** A clock that stands still until a test advances it. Wall clock and monotonic clock move together. */
+/**
+ * A clock that stands still until a test advances it. Wall clock and monotonic clock move together.
+ */
 export interface ManualClock extends Clock {
   /** Advances the time and wakes every due sleeper, in order. */
   advance(ms: number): Promise<void>;

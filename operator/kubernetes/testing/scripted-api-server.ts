@@ -363,7 +363,9 @@ export async function startScriptedApiServer(
   };
 }
 
-/** A kubeconfig for a plain HTTP address, which the client library accepts only with skipTLSVerify. */
+/**
+ * A kubeconfig for a plain HTTP address, which the client library accepts only with skipTLSVerify.
+ */
 export function plainKubeConfig(server: string, token?: string): KubeConfig {
   const kubeConfig = new KubeConfig();
   kubeConfig.loadFromClusterAndUser(

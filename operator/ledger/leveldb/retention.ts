@@ -69,7 +69,10 @@ export function createRetention(options: RetentionOptions): Retain {
   };
 }
 
-/** Whether a segment is older than RETENTION, counted from its sealing or the end of its newest window. */
+/**
+ * Whether a segment is older than RETENTION, counted from its sealing or the end of its newest
+ * window.
+ */
 export function isExpired(segment: SealedSegment, now: number, retentionMs: number): boolean {
   return Math.max(segment.sealedAt, segment.ends?.to ?? 0) < now - retentionMs;
 }

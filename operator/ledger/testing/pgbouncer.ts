@@ -8,7 +8,10 @@ import { Client } from 'pg';
 import type { LedgerDatabase } from '../../settings/settings.ts';
 import { freePort, serverUser } from './postgres-server.ts';
 
-/** PgBouncer in front of a database, in transaction mode: each transaction may run on another connection of the server. */
+/**
+ * PgBouncer in front of a database, in transaction mode: each transaction may run on another
+ * connection of the server.
+ */
 export interface PgBouncer {
   /** The database's address through the pooler. */
   readonly database: LedgerDatabase;

@@ -45,7 +45,10 @@ export interface ServerOptions {
 export const TEST_USER = 'meterfeed';
 const READY_MS = 30_000;
 
-/** The programs of PostgreSQL: POSTGRES_BIN, or those of the newest version that Debian has installed. */
+/**
+ * The programs of PostgreSQL: POSTGRES_BIN, or those of the newest version that Debian has
+ * installed.
+ */
 function programs(): string {
   const named = process.env['POSTGRES_BIN'];
   const found = globSync('/usr/lib/postgresql/*/bin').toSorted((a, b) =>

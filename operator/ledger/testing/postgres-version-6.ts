@@ -8,8 +8,9 @@ import { encodeStoredEvents, FIRST_CHAIN, nextChain, sequenceSeed } from '../eve
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testWindow } from './events.ts';
 
 /**
- * A database as the last release with shared tables left it on 2026-11-24: the streams `berlin`, with all that its rows can be,
- * and `paris`. What that release read of berlin is in `postgres-version-6.events`, each line a number and a text.
+ * A database as the last release with shared tables left it on 2026-11-24: the streams `berlin`,
+ * with all that its rows can be, and `paris`. What that release read of berlin is in
+ * `postgres-version-6.events`, each line a number and a text.
  */
 const VERSION_6 = read('postgres-version-6.sql');
 export const VERSION_6_EVENTS: readonly string[] = read('postgres-version-6.events')
@@ -43,8 +44,8 @@ export async function restoreVersion6(database: LedgerDatabase): Promise<void> {
 }
 
 /**
- * Adds the stream `rome` with so many windows, one event for each of `tenants`, as that release wrote them. Gives the lines that
- * {@link VERSION_6_EVENTS} has of berlin.
+ * Adds the stream `rome` with so many windows, one event for each of `tenants`, as that release
+ * wrote them. Gives the lines that {@link VERSION_6_EVENTS} has of berlin.
  */
 export function addOldStream(
   database: LedgerDatabase,

@@ -80,20 +80,20 @@ function isSidecar(container: RawObject): boolean {
 
 function queryOf(container: RawObject, when: { readonly init?: true }): readonly HamiQuery[] {
   const resources = recordAt(container, 'resources');
-  const amountAsked = (name: string): number | undefined => {
+  const requestedAmount = (name: string): number | undefined => {
     const nanos =
       amountAt(recordAt(resources, 'requests'), name) ??
       amountAt(recordAt(resources, 'limits'), name);
     return nanos === undefined || nanos === 0n ? undefined : Number(nanos / NANOS);
   };
   const amounts = {
-    memory: amountAsked(HAMI_MEMORY),
-    percent: amountAsked(HAMI_PERCENT),
-    cores: amountAsked(HAMI_CORES),
+    memory: requestedAmount(HAMI_MEMORY),
+    percent: requestedAmount(HAMI_PERCENT),
+    cores: requestedAmount(HAMI_CORES),
   };
   const isAmount = Object.values(amounts).some((amount) => amount !== undefined);
   // HAMi adds one device where a container requests only memory or cores.
-  const count = amountAsked(HAMI_RESOURCE) ?? (isAmount ? 1 : 0);
+  const count = requestedAmount(HAMI_RESOURCE) ?? (isAmount ? 1 : 0);
   return count === 0 ? [] : [{ count, ...amounts, ...when }];
 }
 

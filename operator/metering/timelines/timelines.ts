@@ -97,7 +97,7 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
   }
 
   /** Closes the windows of a namespace separately from now on; they are closed up to `settled`. */
-  setApart(namespace: string, settled: number): void {
+  separateNamespace(namespace: string, settled: number): void {
     this.#settled.setSeparate(namespace, settled);
   }
 

@@ -100,7 +100,7 @@ export class HostScope implements ScopeState {
   separateNamespace(namespace: string, progress: ScopeProgress, learntUntil = 0): string {
     const name = `${this.#options.kind.name}/${namespace}`;
     const { kind, isListed, tenantClustersIn } = this.#options;
-    for (const timelines of kind.namespaced) timelines.setApart(namespace, progress.end);
+    for (const timelines of kind.namespaced) timelines.separateNamespace(namespace, progress.end);
     const watches = (): readonly WatchedSource[] =>
       singleWatches(kind.sources).filter(
         ({ resource }) => resource.namespace === undefined || resource.namespace === namespace,

@@ -12,7 +12,10 @@ export type BillingState = (typeof BILLING_STATES)[number];
 const EVENT_TYPE = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const FIX_RULE = 'write event.type=active, warning, delinquent or suspended';
 
-/** `event.type=state,...`; in a field a list of `event` and `state` (docs/how-to/enforcement.md#rules). */
+/**
+ * `event.type=state,...`; in a field a list of `event` and `state`
+ * (docs/how-to/enforcement.md#rules).
+ */
 export function enforcementRules(): Parser<ReadonlyMap<string, BillingState>> {
   return {
     accepts: 'list of `event.type=state`',

@@ -38,7 +38,10 @@ export function isForbiddenHost(host: string): boolean {
 
 const FIX_ALLOWED = 'name a host, an IP address or a CIDR such as 10.20.0.0/16';
 
-/** A host name, an IP address or a CIDR that tenant kubeconfigs may point to (docs/how-to/private-nodes.md#what-a-kubeconfig-may-say). */
+/**
+ * A host name, an IP address or a CIDR that tenant kubeconfigs may point to
+ * (docs/how-to/private-nodes.md#what-a-kubeconfig-may-say).
+ */
 export function allowedHost(): Parser<string> {
   return {
     accepts: 'a host, an IP address or a CIDR',

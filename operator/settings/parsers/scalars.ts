@@ -1,7 +1,10 @@
 import { posix } from 'node:path';
 import { invalid, type Parser, valid } from './parser.ts';
 
-/** Control characters and line separators: they break log lines and the hashing of event ids (docs/reference/events.md#ids). */
+/**
+ * Control characters and line separators: they break log lines and the hashing of event ids
+ * (docs/reference/events.md#ids).
+ */
 const UNCLEAN = /[\p{Cc}\p{Cs}\u2028\u2029]/u;
 
 /** Printable text of 1 to `most` characters. */

@@ -42,7 +42,10 @@ test('a setting names a test that knows nothing of the variable, or only that it
   ).toStrictEqual([]);
 });
 
-/** They describe the process and what is mounted into it; everything else is a field of a custom resource as well. */
+/**
+ * They describe the process and what is mounted into it; everything else is a field of a custom
+ * resource as well.
+ */
 const PROCESS_SETTINGS = [
   // A deprecated name, and one without effect.
   'ADAPTER',

@@ -5,7 +5,9 @@ import type { Settings } from '../settings.ts';
 import type { SettingTable } from '../table/setting.ts';
 import { settingsFrom } from './settings.ts';
 
-/** A variable with a text, and the setting that it makes; with other variables where it needs some. */
+/**
+ * A variable with a text, and the setting that it makes; with other variables where it needs some.
+ */
 export type Effect = readonly [
   name: string,
   text: string,
@@ -49,7 +51,10 @@ function withoutIt(environment: Environment, select: Effect[2]): unknown {
   }
 }
 
-/** Tests that each variable of a set makes the setting that it is said to make, under each of its names. */
+/**
+ * Tests that each variable of a set makes the setting that it is said to make, under each of its
+ * names.
+ */
 export function testEffects(effects: readonly Effect[], set: SettingTable): void {
   describe('a variable that is set and has no effect', () => {
     for (const [name, text, select, expected, others = {}] of effects) {

@@ -6,8 +6,8 @@ import type { Setting, SettingTable } from '../table/setting.ts';
 import { policyField, TABLE } from '../table/table.ts';
 
 /**
- * The settings of an environment, which must be a good one. A name such as `spec.settlingDelay` is that of a field of the
- * MeteringPolicy, with its value written as a variable's.
+ * The settings of an environment, which must be a good one. A name such as `spec.settlingDelay` is
+ * that of a field of the MeteringPolicy, with its value written as a variable's.
  */
 export function settingsFrom(given: Environment = {}): Settings {
   const isField = ([name]: [string, unknown]): boolean => name.startsWith('spec.');

@@ -23,7 +23,9 @@ afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close();
 });
 
-/** What the installation lets the operator do with Secrets, with other verbs for those who say so. */
+/**
+ * What the installation lets the operator do with Secrets, with other verbs for those who say so.
+ */
 async function connectionOf(user: string, verbs?: readonly string[]): Promise<Connection> {
   const [role] = parseAllDocuments(await readFile(RULES, 'utf8')).map(
     (document) => document.toJS() as { readonly rules: readonly object[] },
@@ -40,7 +42,10 @@ async function connectionOf(user: string, verbs?: readonly string[]): Promise<Co
   return connection;
 }
 
-/** Access as that user has it to so many tenant clusters, each with a Secret of its own in its namespace. */
+/**
+ * Access as that user has it to so many tenant clusters, each with a Secret of its own in its
+ * namespace.
+ */
 async function rigOf(user: string, count: number, verbs?: readonly string[]) {
   const connection = await connectionOf(user, verbs);
   const clusters = Array.from({ length: count }, (_, index) => tenantCluster(`${user}-${index}`));

@@ -11,7 +11,10 @@ import { mayHaveApi, TenantApiAccess } from '../access.ts';
 import { fakeDiscovery } from './tenant-clusters.ts';
 import { base64 } from './kubeconfigs.ts';
 
-/** Access over Secrets that a test sets, by `<namespace>/<name>`, and that must not be listed or watched. */
+/**
+ * Access over Secrets that a test sets, by `<namespace>/<name>`, and that must not be listed or
+ * watched.
+ */
 export function createAccessRig(environment: Environment, ...clusters: readonly TenantCluster[]) {
   const secrets = new Map<string, RequestOutcome>();
   const requested: string[] = [];
@@ -48,10 +51,15 @@ export function createAccessRig(environment: Environment, ...clusters: readonly 
   const stop = new AbortController();
   // After the test has put its first Secrets.
   const running = new Promise(setImmediate).then(() => access.run(stop.signal));
-  /** One for each tenant cluster that may have an API, and two of each watch: of Secrets and of Services, which are refused. */
+  /**
+   * One for each tenant cluster that may have an API, and two of each watch: of Secrets and of
+   * Services, which are refused.
+   */
   const sleepers = (): number =>
     settings.current().tenantApi.enabled ? discovery.clusters().filter(mayHaveApi).length + 4 : 0;
-  /** Until every tenant cluster that is followed has been looked at, and waits for the next time. */
+  /**
+   * Until every tenant cluster that is followed has been looked at, and waits for the next time.
+   */
   const settle = async (): Promise<void> => {
     do await new Promise((resolve) => setTimeout(resolve, 1));
     while (clock.sleepers !== sleepers());

@@ -59,7 +59,9 @@ export function base64(text: string): string {
   return Buffer.from(text).toString('base64');
 }
 
-/** One kubeconfig for every way in which one can do harm, by name, and the field that must be named. */
+/**
+ * One kubeconfig for every way in which one can do harm, by name, and the field that must be named.
+ */
 export const HOSTILE: readonly {
   readonly name: string;
   readonly field: string;

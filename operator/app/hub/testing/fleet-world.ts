@@ -160,7 +160,10 @@ export interface RunningHub {
   stop(): Promise<unknown>;
 }
 
-/** A whole hub at a port of its own, in a cluster only where one is given. Resolves once it is ready. */
+/**
+ * A whole hub at a port of its own, in a cluster only where one is given. Resolves once it is
+ * ready.
+ */
 export async function startHub(
   databases: readonly LedgerDatabase[],
   environment: Readonly<Record<string, string>> = {},

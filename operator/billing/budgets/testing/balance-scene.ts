@@ -80,8 +80,8 @@ interface Life {
 }
 
 /**
- * One tenant's pods on an operator whose watch, ledger and process fail, with what they use added up from the beginning.
- * What its watch does not show does not happen.
+ * One tenant's pods on an operator whose watch, ledger and process fail, with what they use added
+ * up from the beginning. What its watch does not show does not happen.
  */
 export class BalanceScene implements AsyncDisposable {
   readonly #clock: ManualClock;
@@ -99,12 +99,18 @@ export class BalanceScene implements AsyncDisposable {
   /** The beginning of the window in which the first credit came. */
   #creditedFrom = Number.POSITIVE_INFINITY;
   #made = 0;
-  /** The end of the newest window that is closed; a process that has closed none has not forgotten it. */
+  /**
+   * The end of the newest window that is closed; a process that has closed none has not forgotten
+   * it.
+   */
   #closedUntil: number;
   /** What was shown last, and since when everything else is the same. */
   #seen: { circumstances: string; since: number; state: string } | undefined;
 
-  /** Begins so many seconds after the first window of other tests; a budget has so many core-seconds, each credit as many. */
+  /**
+   * Begins so many seconds after the first window of other tests; a budget has so many
+   * core-seconds, each credit as many.
+   */
   constructor(period: Budget['period'], seconds: number, coreSeconds: number) {
     this.#period = period;
     this.#amount = (BigInt(coreSeconds) * 1_000_000_000n) / 3_600n;
@@ -139,7 +145,10 @@ export class BalanceScene implements AsyncDisposable {
     });
   }
 
-  /** To be called after each second: what is wrong with what is shown; undefined where it is as it should be. */
+  /**
+   * To be called after each second: what is wrong with what is shown; undefined where it is as it
+   * should be.
+   */
   problem(): string | undefined {
     const status = this.#world?.controller.of(TENANT);
     const collector = this.#world?.process.collector;

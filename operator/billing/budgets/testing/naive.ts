@@ -16,7 +16,10 @@ export interface World {
   readonly ongoing?: readonly OngoingUsage[];
 }
 
-/** What is used at a moment, added up from the beginning: each item priced by its own day, and what goes on by the day on which it begins. */
+/**
+ * What is used at a moment, added up from the beginning: each item priced by its own day, and what
+ * goes on by the day on which it begins.
+ */
 export function naivelyUsed(world: World, at: number): bigint {
   const { book, counts, from, stored, ongoing = [] } = world;
   const months = new Map<

@@ -20,7 +20,9 @@ export interface PrepaidWorld {
   readonly credits: Credits;
   readonly balances: PrepaidBalances;
   credit(key: string, amount: Decimal): Promise<CreditOutcome>;
-  /** Takes in what the ledger has, begins books, and writes what it has where that is due or wanted. */
+  /**
+   * Takes in what the ledger has, begins books, and writes what it has where that is due or wanted.
+   */
   pass(isSaved?: boolean): Promise<void>;
   /** What is used, in the units of a budget. */
   used(): bigint;

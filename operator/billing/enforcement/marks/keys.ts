@@ -27,7 +27,9 @@ export interface Marks {
 
 export const NO_MARKS: Marks = { labels: {}, annotations: {} };
 
-/** The keys for people: `<label prefix>/billing-state` and so on (docs/how-to/enforcement.md#modes). */
+/**
+ * The keys for people: `<label prefix>/billing-state` and so on (docs/how-to/enforcement.md#modes).
+ */
 export function stateKeys(labelPrefix: string) {
   return {
     state: `${labelPrefix}/billing-state`,

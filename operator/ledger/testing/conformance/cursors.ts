@@ -26,7 +26,10 @@ export function waitingPromises(openEmpty: OpenEmpty): void {
   });
 }
 
-/** Cursors move forward by themselves, and back only by an operator (docs/reference/ledger-format.md#promises, P5). */
+/**
+ * Cursors move forward by themselves, and back only by an operator
+ * (docs/reference/ledger-format.md#promises, P5).
+ */
 export function cursorPromises(openEmpty: OpenEmpty): void {
   describe('cursors', () => {
     test('a cursor moves forward and never back by itself', async () => {
