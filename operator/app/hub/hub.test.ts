@@ -160,7 +160,7 @@ describe('a hub over two clusters', () => {
     await expect
       .poll(async () => (await hub.get('/api/v1/fleet')).json, WITHIN)
       .toMatchObject({
-        streams: [{ events: 1, problem: expect.stringContaining('feeds destinations itself') }],
+        streams: [{ events: 1, problem: expect.stringContaining('feeds the destinations itself') }],
       });
     expect(received.events).toEqual([]);
   }, 60_000);
@@ -187,7 +187,7 @@ describe('a hub over two clusters', () => {
       .poll(async () => (await hub.get('/api/v1/fleet')).json, WITHIN)
       .toMatchObject({
         streams: [
-          { cluster: 'berlin', problem: expect.stringMatching(/in place of the hub’s: "webhook"/) },
+          { cluster: 'berlin', problem: expect.stringMatching(/instead of the hub’s: "webhook"/) },
           { cluster: 'paris' },
         ],
       });
