@@ -44,7 +44,7 @@ LEDGER_URL or LEDGER_URL_FILE, for cursors, verify, dump, sum and diff; an opera
              gives up the damaged sealed segment --segment NAME of a stopped operator's ledger:
              its events are lost for good, everything else goes on
   rebuild-head
-             writes HEAD anew for a stopped operator's ledger that is intact without it; --anchor, the
+             writes a new HEAD for a stopped operator's ledger that is intact without it; --anchor, the
              newest value from status or a log, proves that nothing newer is lost
   diff       compares with a destination's export: --export FILE, one JSON object per line
   migrate    copies the ledger of a stopped operator into the database: events with numbers, ids and

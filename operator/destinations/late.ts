@@ -4,7 +4,7 @@ import type { Tenant } from '../model/tenant.ts';
 import type { FailedStep } from './failed-step.ts';
 
 /*
- * Usage that comes after the invoice of its time is final, and what a billing system can do about it
+ * Usage that arrives after the invoice of its time is final, and what billing systems do with it
  * (docs/explanation/delivery.md#late-usage). Times are milliseconds since the epoch.
  */
 

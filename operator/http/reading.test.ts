@@ -192,7 +192,7 @@ describe('sums', () => {
     });
     const csv = await get(server, `${path}&format=csv`);
     const error =
-      'no event of the range has it, and no metric declares it: group_by: "tenant_clutser": leave it out, or ask for JSON';
+      'no event of the range has it, and no metric declares it: group_by: "tenant_clutser": leave it out, or request JSON';
     expect([csv.status, csv.json]).toStrictEqual([400, { error }]);
     for (const known of ['tenant_class', 'gpu_type', 'model', 'zone', 'tenant,sku']) {
       const answer = await get(server, `/api/v1/usage?group_by=${known}`);

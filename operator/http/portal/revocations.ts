@@ -13,7 +13,7 @@ const FIRST_SERIES = '';
  * after a restart:
  *
  *     portal/series/<tenant>         the series of valid tokens; a new one ends all earlier tokens
- *     portal/revoked/<tenant>/<id>   one token; until when to store this, milliseconds since the epoch
+ *     portal/revoked/<tenant>/<id>   one token; stored until this moment, ms since the epoch
  */
 export class Revocations {
   readonly #ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>;

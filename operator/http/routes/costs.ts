@@ -81,7 +81,7 @@ export function costsRoute(context: RouteContext, scans: Scans): Route {
         const answer = await sharedOrMade({ request, response, requested, answers, make });
         const [warning] = answer.warnings ?? [];
         if (format !== 'json' && warning !== undefined) {
-          throw badRequest(`${warning}: leave it out, or ask for JSON`);
+          throw badRequest(`${warning}: leave it out, or request JSON`);
         }
         await COST_SENDERS[format](response, { ...answer, file });
       },

@@ -127,7 +127,7 @@ export function usageRoute(context: RouteContext, scans: Scans): Route {
         });
         const [warning] = answer.warnings ?? [];
         if (format === 'csv' && warning !== undefined) {
-          throw badRequest(`${warning}: leave it out, or ask for JSON`);
+          throw badRequest(`${warning}: leave it out, or request JSON`);
         }
         await (format === 'csv' ? sendTable(response, answer, file) : sendJson(response, answer));
       },

@@ -1,8 +1,8 @@
 import type { Metadata } from '../../../discovery/views.ts';
 
 /*
- * What enforcement writes on objects. The keys that the admission policy reads are the same whatever
- * LABEL_PREFIX is: config/components/suspension-policy names them. Names for people follow LABEL_PREFIX.
+ * The keys that enforcement writes on objects. LABEL_PREFIX does not change the keys that the
+ * admission policy of config/components/suspension-policy reads. It changes those for people.
  */
 
 /**
