@@ -97,6 +97,15 @@ describe('charges that cannot become events', () => {
     expect(refused[1]).toContain('tenant');
   });
 
+  test('dimensions stand in one order, and an event without properties has no such field', () => {
+    const dimensions = { zone: 'z', capacity_type: 'spot', billing_mode: 'shared' };
+    const charges = [settled({ ...identity, dimensions })];
+    const { events } = atOnce(assembleEvents(charges, { ...options, backfilled: false }));
+    const names = ['billing_mode', 'capacity_type', 'zone'];
+    expect(Object.keys(events[0]?.dimensions ?? {})).toStrictEqual(names);
+    expect(events[0]).not.toHaveProperty('properties');
+  });
+
   test('a window that was closed late is marked on its events', () => {
     const backfilled = atOnce(
       assembleEvents([settled(identity)], { ...options, backfilled: true }),

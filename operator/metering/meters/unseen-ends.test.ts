@@ -67,6 +67,25 @@ test('W35: a resource claim that is billed from its allocation has the uncertain
   expect(uncertain(events)).toMatchObject({ tenant_gpu_hours: 5 });
 });
 
+test('a resource claim that was allocated unobserved has its uncertainty, and another has none', () => {
+  const world = draWorld({
+    podLifetime: 'scheduled',
+    pods: [],
+    claims: [{ devices: null }, { name: 'd', devices: ['gpu-1'], pods: [] }],
+  });
+  const claim = view(projectResourceClaim, resourceClaim({ pods: [] }));
+  world.observation.resourceClaims.upserted(claim, undefined, {
+    ...unseen,
+    happened: { from: at(590), until: at(602) },
+  });
+  const { events } = world.close(START, START + HOUR);
+  expect(uncertain(events)).toMatchObject({ tenant_gpu_hours: 12 });
+  const [, later] = [0, 1].map((hour) =>
+    world.close(START + (hour + 1) * HOUR, START + (hour + 2) * HOUR),
+  );
+  expect(uncertain(later?.events ?? [])).toEqual({ tenant_gpu_hours: undefined });
+});
+
 test('W35: a control plane that went unobserved has its uncertainty', () => {
   const world = createWorld();
   world.clusters([cluster('a')]);
