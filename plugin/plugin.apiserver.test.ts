@@ -348,7 +348,7 @@ test('who has no rights reads something, or is not told what is missing', async 
 test.each([
   [['usage', '--namespace', 'elsewhere'], /not found|forbidden/i],
   [['usage', '--context', 'elsewhere'], /no such context: "elsewhere"/],
-  [['usage', '--url', 'ftp://x'], /no http or https address/],
+  [['usage', '--url', 'ftp://x'], /not an http or https address/],
   [['usage', '--by', 'tenannt'], /tenannt/],
 ])('%j fails without a word', async (args, message) => {
   const { out, err } = await meterfeed('changer', args);
