@@ -40,7 +40,7 @@ test('a process that cannot find out which Secrets are its own gives none away, 
   expect((await inside.read(['billing'], NEVER)).get('billing')).toEqual({
     kind: 'failed',
     reason: expect.stringMatching(
-      /^pod "meterfeed-0", which says .* own: HTTP 404.*; set POD_NAME to the name of the pod/,
+      /^pod "meterfeed-0", which names the operator.s own Secrets: HTTP 404.*; set POD_NAME to the name of the pod/,
     ),
   });
   expect(await kindsRead(reader(false))).toEqual(['found', 'missing']);

@@ -304,7 +304,7 @@ test('a destination tells which plans are to change, when, what keeps them, and 
   const row = (...texts: string[]) =>
     texts.reduce((rows, hasText) => rows.filter({ hasText }), page.getByRole('row')).waitFor();
   await row('standard', 'gold', '2026-11-21', 'failed at the last attempt');
-  await row(HOSTILE[1], HOSTILE[2], 'not yet');
+  await row(HOSTILE[1], HOSTILE[2], 'scheduled');
   await row('CPU', 'gold', '7.500', '2026-11-21');
   await page.getByText('2 tenants, once the last usage is there').waitFor();
   await page.getByRole('link', { name: 'Explain' }).first().waitFor();
@@ -377,7 +377,7 @@ test('usage pushed under a mistyped name is shown, and given to the tenant that 
   await page.getByRole('button', { name: 'Rename' }).first().click();
   const dialog = page.getByRole('dialog').filter({ visible: true });
   await dialog.getByRole('button', { name: 'Rename' }).click();
-  await page.getByText('Held usage').waitFor({ state: 'detached' });
+  await page.getByText('Held usage: pushed').waitFor({ state: 'detached' });
   expect(await ledger.find('typo-1')).toMatchObject({ tenant: 'acme' });
   await page.context().close();
 });
