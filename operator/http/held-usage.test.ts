@@ -57,7 +57,7 @@ describe('a typo in a tenant’s name bills no stranger', () => {
     const refused = await post(server, path, { to: 'acmee' });
     expect([refused.status, refused.text]).toStrictEqual([
       409,
-      expect.stringContaining('unknown as well'),
+      expect.stringContaining('unknown tenant'),
     ]);
     expect((await post(server, path, { name: 'acme' })).status).toBe(400);
     const { json } = await post(server, path, { to: 'acme' });
