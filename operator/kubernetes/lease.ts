@@ -81,10 +81,7 @@ export class LeaderElection {
     return this.#leading;
   }
 
-  /**
-   * When the API server last answered a request for the lease, monotonic milliseconds; undefined
-   * before the first answer.
-   */
+  /** Monotonic time of the API server's last answer about the lease; undefined before the first. */
   get answeredAt(): number | undefined {
     return this.#answeredAt;
   }
@@ -163,10 +160,7 @@ export class LeaderElection {
     return { kind: 'released' };
   }
 
-  /**
-   * Renews until the signal is aborted or the lease is lost. `record` is undefined while the lease
-   * is released; `lost` says why it was lost.
-   */
+  /** Renews until the signal is aborted or the lease is lost. `record` is undefined while released. */
   async #renewUntilLost(
     first: LeaseRecord,
     signal: AbortSignal,
@@ -219,10 +213,7 @@ export class LeaderElection {
     return undefined;
   }
 
-  /**
-   * True when the lease records the ledger's current head, by which an old copy of the ledger is
-   * recognized.
-   */
+  /** True when the lease records the ledger's current head; an old copy of the ledger has another. */
   #recordsHead({ ledgerHead }: LeaseRecord): boolean {
     const { succession } = this.#options;
     return succession === undefined || succession.head() === ledgerHead;
