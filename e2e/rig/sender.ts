@@ -13,12 +13,25 @@ export function senderOf(port: number, pids: readonly number[]): number | undefi
   return pids.find((pid) => hasSocket(pid, inode));
 }
 
+/** A closed connection that had the same port stays in the table for a minute, without an inode. */
+const NO_INODE = '0';
+/** The kernel writes the table in pieces, so that one reading can miss a line while others change. */
+const READINGS = 3;
+
 /** The inode of the socket whose local port this is. */
 function inodeOf(port: number): string | undefined {
+  for (let reading = 0; reading < READINGS; reading++) {
+    const inode = inodeInTable(port);
+    if (inode !== undefined) return inode;
+  }
+  return undefined;
+}
+
+function inodeInTable(port: number): string | undefined {
   const local = `${LOOPBACK}:${port.toString(16).toUpperCase().padStart(4, '0')}`;
   for (const line of readFileSync('/proc/net/tcp', 'utf8').split('\n').slice(1)) {
     const fields = line.trim().split(/\s+/);
-    if (fields[1] === local) return fields[9];
+    if (fields[1] === local && fields[9] !== NO_INODE) return fields[9];
   }
   return undefined;
 }
