@@ -160,7 +160,7 @@ export class LeaderElection {
     return { kind: 'released' };
   }
 
-  /** Renews until the signal is aborted or the lease is lost. `record` is undefined while released. */
+  /** Renews until the signal is aborted or the lease is lost. Released: `record` is undefined. */
   async #renewUntilLost(
     first: LeaseRecord,
     signal: AbortSignal,
@@ -213,7 +213,7 @@ export class LeaderElection {
     return undefined;
   }
 
-  /** True when the lease records the ledger's current head; an old copy of the ledger has another. */
+  /** True when the lease records the ledger's head; an old copy of the ledger has another. */
   #recordsHead({ ledgerHead }: LeaseRecord): boolean {
     const { succession } = this.#options;
     return succession === undefined || succession.head() === ledgerHead;
