@@ -1,5 +1,5 @@
 import type { CustomerIdKey } from '../settings/configurable-destination.ts';
-import { sameValue } from '../settings/immutable.ts';
+import { sameValue } from '../model/same-value.ts';
 import type { DestinationSettings } from '../settings/settings.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import { errorText } from '../model/error-text.ts';

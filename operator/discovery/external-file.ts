@@ -1,6 +1,6 @@
 import { open } from 'node:fs/promises';
 import type { Clock } from '../telemetry/clock.ts';
-import { sameValue } from '../settings/immutable.ts';
+import { sameValue } from '../model/same-value.ts';
 import {
   type ExternalCluster,
   MOST_FILE_BYTES,

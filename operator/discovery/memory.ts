@@ -1,4 +1,4 @@
-import { sameValue } from '../settings/immutable.ts';
+import { sameValue } from '../model/same-value.ts';
 import { storedTenant, type Tenant } from '../model/tenant.ts';
 import { quote } from '../model/quote.ts';
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';

@@ -1,4 +1,4 @@
-import { sameValue } from '../settings/immutable.ts';
+import { sameValue } from '../model/same-value.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { TimeSlice } from '../telemetry/time-slice.ts';
 import { identify } from './resource.ts';
@@ -10,7 +10,7 @@ interface LiveViewOptions<T extends Projected> {
   readonly accepts?: ((object: RawObject) => boolean) | undefined;
   readonly handlers: readonly SourceHandler<T>[];
   /** Queues the changes for the handlers; without it the view calls them at once. */
-  readonly arrivals?: QueuedArrivals | undefined;
+  readonly arrivals?: QueuedArrivals;
   readonly logger: Logger;
   /** For log lines. */
   readonly resource: string;

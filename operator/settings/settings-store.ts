@@ -1,5 +1,6 @@
 import type { PriceBook } from '../model/price-book.ts';
-import { deepFreeze, sameValue } from './immutable.ts';
+import { sameValue } from '../model/same-value.ts';
+import { deepFreeze } from './immutable.ts';
 import type {
   DestinationSettings,
   PolicySettings,

@@ -1,5 +1,5 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { PriceBook } from '../price-book.ts';
+import { sameValue } from '../same-value.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -22,7 +22,7 @@ export function pastChange(before: PriceBook, next: PriceBook, day: string): str
     return `spec.currency: "${before.currency}" has been in force`;
   }
   const names = new Set([...was.keys(), ...is.keys()]);
-  const changed = [...names].filter((name) => !isDeepStrictEqual(was.get(name), is.get(name)));
+  const changed = [...names].filter((name) => !sameValue(was.get(name), is.get(name)));
   if (changed.length === 0) return undefined;
   const quoted = changed.map((name) => `"${name}"`).join(', ');
   return `spec.prices: other prices before ${day} than have been in force: ${quoted}`;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { Secret } from '../model/secret.ts';
-import { sameValue } from './immutable.ts';
+import { sameValue } from './same-value.ts';
+import { Secret } from './secret.ts';
 
 test('a record that was read again does not differ for what is undefined in the value it was made of', () => {
   const value = { plan: undefined, ids: { lago: 'x', stripe: undefined }, count: 1 };
