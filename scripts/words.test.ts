@@ -37,7 +37,7 @@ const INSTEAD: Readonly<Record<string, string>> = {
   grounds: 'causes',
   apart: 'separate',
   anew: 'again',
-  afresh: 'again',
+  replacesEarlier: 'again',
   outlook: 'prediction',
   doubtful: 'uncertain',
   believe: 'trust',
@@ -52,7 +52,6 @@ const INSTEAD: Readonly<Record<string, string>> = {
 
 /** Names that keep such a word, each with its reason. */
 const ALLOWED: Readonly<Record<string, string>> = {
-  afresh: 'a key of stored evidence',
   apart: 'a key of the stored journal',
   askedAt: 'a key of stored changes of plan',
   told: 'a key of stored thresholds',
@@ -69,13 +68,16 @@ const ALLOWED: Readonly<Record<string, string>> = {
 const files = execFileSync('git', ['ls-files'], { cwd: ROOT, encoding: 'utf8' })
   .split('\n')
   .filter((file) => existsSync(join(ROOT, file)));
-const sources = files.filter(
-  (file) =>
-    /^(?:operator|plugin|scripts)\/.*\.(?:ts|js)$/.test(file) &&
-    !/\.generated\.|\/vendor\/|^scripts\/words/.test(file),
-);
+/** File and text of each source. */
+const sources = files
+  .filter(
+    (file) =>
+      /^(?:operator|plugin|scripts)\/.*\.(?:ts|js)$/.test(file) &&
+      !/\.generated\.|\/vendor\/|^scripts\/words/.test(file),
+  )
+  .map((file) => [file, readFileSync(join(ROOT, file), 'utf8')] as const);
 
-const shipped = sources.filter((file) => !/\.test\.|\/testing\//.test(file));
+const shipped = sources.filter(([file]) => !/\.test\.|\/testing\//.test(file));
 
 function privateWord(words: readonly string[]): string | undefined {
   const found = words.find((word) => Object.hasOwn(INSTEAD, word));
@@ -84,8 +86,8 @@ function privateWord(words: readonly string[]): string | undefined {
 
 test('a name has a private word', () => {
   expect(shipped.length).toBeGreaterThan(500);
-  const found = shipped.flatMap((file) =>
-    [...namesIn(readFileSync(join(ROOT, file), 'utf8'))].flatMap((name) => {
+  const found = shipped.flatMap(([file, source]) =>
+    [...namesIn(source)].flatMap((name) => {
       const word = Object.hasOwn(ALLOWED, name) ? undefined : privateWord(wordsOfName(name));
       return word === undefined ? [] : [`${file}: ${name}: ${word}`];
     }),
@@ -112,8 +114,8 @@ test('a heading of the documentation has a private word', () => {
 });
 
 test('a text that users meet has a private word', () => {
-  const found = shipped.flatMap((file) =>
-    textsIn(readFileSync(join(ROOT, file), 'utf8')).flatMap((text) => {
+  const found = shipped.flatMap(([file, source]) =>
+    textsIn(source).flatMap((text) => {
       const word = privateWord(text.toLowerCase().split(/[^a-z-]+/));
       return word === undefined || Object.hasOwn(ALLOWED, text)
         ? []
@@ -124,12 +126,7 @@ test('a text that users meet has a private word', () => {
 });
 
 test('an allowance is left over', () => {
-  const used = new Set(
-    sources.flatMap((file) => [
-      ...namesIn(readFileSync(join(ROOT, file), 'utf8')),
-      ...textsIn(readFileSync(join(ROOT, file), 'utf8')),
-    ]),
-  );
+  const used = new Set(sources.flatMap(([, source]) => [...namesIn(source), ...textsIn(source)]));
   expect(
     Object.keys(ALLOWED).filter((name) => !used.has(name) && !files.includes(name)),
   ).toStrictEqual([]);
@@ -137,9 +134,9 @@ test('an allowance is left over', () => {
 
 test('a comment is longer than a line of 100 columns', () => {
   const found = sources
-    .filter((file) => /^(?:operator|plugin)\//.test(file))
-    .flatMap((file) =>
-      readFileSync(join(ROOT, file), 'utf8')
+    .filter(([file]) => /^(?:operator|plugin)\//.test(file))
+    .flatMap(([file, source]) =>
+      source
         .split('\n')
         .flatMap((line, index) =>
           line.length > 100 && /^\s*(?:\*|\/\*|\/\/)/.test(line) && !/https?:\/\//.test(line)
