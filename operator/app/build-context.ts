@@ -27,7 +27,7 @@ export interface LeaderContext {
   /** Server that receives HTTP requests, also while the process stands by. */
   readonly front: HttpFront;
   /** Label on the pod of this process, by which a Service selects the leader. */
-  readonly label?: LeaderLabel | undefined;
+  readonly label?: LeaderLabel;
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;
@@ -41,7 +41,7 @@ export interface StreamContext extends LeaderContext {
   readonly outbound: Outbound;
   readonly customResources: CustomResources;
   /** Set where traces are exported to a collector. */
-  readonly tracer?: Tracer | undefined;
+  readonly tracer?: Tracer;
 }
 
 /** Dependencies of the operator of a cluster. */

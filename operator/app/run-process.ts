@@ -36,9 +36,9 @@ export interface RunOptions
   readonly logger: AdjustableLogger;
   readonly scrubber: Scrubber;
   /** Absent for a hub outside a cluster. */
-  readonly cluster?: OwnCluster | undefined;
+  readonly cluster?: OwnCluster;
   /** Name of this process's pod; absent outside a pod. */
-  readonly pod?: string | undefined;
+  readonly pod?: string;
   /** Metrics of PROMETHEUS_METRICS_FILE at the start. */
   readonly configuredMetrics?: readonly ConfiguredMetric[];
 }

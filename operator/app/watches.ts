@@ -79,7 +79,7 @@ export interface Watches {
 }
 
 interface WatchExtras<T> {
-  readonly resume?: ResumePoint<T> | undefined;
+  readonly resume?: ResumePoint<T>;
   readonly labelSelector?: string;
   readonly clusterScoped?: true;
 }

@@ -32,7 +32,7 @@ export interface DestinationFacts {
   /** Undefined while nothing feeds it. */
   readonly progress: DestinationProgress | undefined;
   /** The events that wait for it; undefined without a cursor. */
-  readonly backlog?: Backlog | undefined;
+  readonly backlog?: Backlog;
 }
 
 /**

@@ -162,7 +162,7 @@ export interface DestinationLimits {
   /** Bytes of a call's body, where the other side limits them. */
   readonly batchBytes?: ByteLimit;
   /** Events a second that it takes at most, where known. */
-  readonly eventsPerSecond?: number | undefined;
+  readonly eventsPerSecond?: number;
   /** Accepts negative quantities, which corrections have. */
   readonly negativeQuantities?: true;
   /** The other side refuses older events, and they become dead letters. */

@@ -5,14 +5,14 @@ import { CONTROL_PLANE_APPS, CONTROL_PLANE_HELPER_APPS } from './vcluster/select
 
 /** The labels of an object that can make it part of a control plane. */
 interface ControlPlaneLabels {
-  readonly app?: string | undefined;
+  readonly app?: string;
   /** The owner according to the labels of another kind of tenants, as `claimText` writes it. */
-  readonly claim?: string | undefined;
+  readonly claim?: string;
   /**
    * Name of the StatefulSet or Deployment of a pod; `''` if there is none, absent for other
    * objects.
    */
-  readonly runBy?: string | undefined;
+  readonly runBy?: string;
 }
 
 /** Returns true for control plane labels, which anybody can write. */

@@ -86,7 +86,7 @@ export interface HostObjects {
   /** All namespaces. */
   readonly namespaces: readonly HostNamespace[];
   /** The namespace of the operator, if known. */
-  readonly ownNamespace?: string | undefined;
+  readonly ownNamespace?: string;
   /** Names of the tenant clusters in TENANT_CLUSTERS_FILE. */
   readonly externalNames: readonly string[];
   /** The custom resources of a kind. */

@@ -38,7 +38,7 @@ export async function readPages(options: {
   readonly signal: AbortSignal;
   readonly onItem: (object: RawObject) => void;
   /** Objects requested per page. Set it for a server that is not trusted to send no more. */
-  readonly pageSize?: number | undefined;
+  readonly pageSize?: number;
 }): Promise<ListOutcome> {
   let resourceVersion: string | undefined;
   let token: string | undefined;

@@ -8,7 +8,7 @@ import type { ApiResource, Projected, Projection, RawObject, SourceHandler } fro
 /** State that a stopped process saved; the next process resumes the watch from it. */
 export interface ResumePoint<T> {
   /** Undefined when only the objects are known: a fresh list is compared with them. */
-  readonly resourceVersion?: string | undefined;
+  readonly resourceVersion?: string;
   readonly objects: Iterable<T>;
   /** Wall clock at which the objects were last known to be current; 0 when unknown. */
   readonly knownAt?: number;

@@ -101,7 +101,7 @@ export interface MeasuredCharge {
 interface EventContext {
   readonly window: Window;
   readonly region: string;
-  readonly defaultTenantClass?: string | undefined;
+  readonly defaultTenantClass?: string;
   /** RFC 3339; not part of any identity. */
   readonly recordedAt: string;
   /** Queried late, after downtime or a failure. */

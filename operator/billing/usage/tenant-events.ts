@@ -7,7 +7,7 @@ import type { TimeRange } from '../../model/window.ts';
 export interface EventsQuery {
   readonly range: TimeRange;
   /** Only events of this tenant; undefined for all tenants. */
-  readonly tenant?: string | undefined;
+  readonly tenant?: string;
   readonly signal: AbortSignal;
 }
 

@@ -20,7 +20,7 @@ export interface TotalsQuery {
   readonly range: TimeRange;
   readonly filter: EventFilter;
   /** The only tenant that the filter accepts, if there is one. */
-  readonly tenant?: string | undefined;
+  readonly tenant?: string;
   /** True if the hour of the day matters. */
   readonly hourly: boolean;
   /**

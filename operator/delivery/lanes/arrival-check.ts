@@ -19,7 +19,7 @@ export type QuerySums = (
 
 interface ArrivalCheckOptions {
   /** Absent if the destination reports no sums. Then acknowledged usage counts as arrived. */
-  readonly query?: QuerySums | undefined;
+  readonly query?: QuerySums;
   readonly clock: Clock;
   /** Called after each answer about a tenant. */
   readonly onAnswer: (tenant: string) => void;

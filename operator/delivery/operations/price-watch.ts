@@ -38,7 +38,7 @@ interface Compared {
   readonly day: string;
   readonly againAt: number;
   /** The report of the last successful comparison. */
-  readonly report?: PriceReport | undefined;
+  readonly report?: PriceReport;
   /** Why the last comparison failed; absent if it succeeded. */
   readonly failure?: string;
 }

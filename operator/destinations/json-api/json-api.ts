@@ -38,9 +38,9 @@ export interface ApiRequest {
   /** The path with its query. */
   readonly path: string;
   /** The encoded body; absent for none. */
-  readonly body?: string | undefined;
+  readonly body?: string;
   /** Replaces the API's own credential. */
-  readonly credential?: Secret | undefined;
+  readonly credential?: Secret;
   readonly signal: AbortSignal;
 }
 

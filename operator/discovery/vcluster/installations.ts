@@ -18,7 +18,7 @@ interface InstallationsInput {
   readonly namespaceExists: (namespace: string) => boolean;
   /** Empty means all. */
   readonly watchNamespaces: readonly string[];
-  readonly platformCluster?: string | undefined;
+  readonly platformCluster?: string;
   /** Names of the tenant clusters in TENANT_CLUSTERS_FILE. */
   readonly externalNames?: readonly string[];
 }

@@ -23,7 +23,7 @@ interface SyncedNamespacesInput {
   /** Empty means all. */
   readonly watchNamespaces: readonly string[];
   /** The namespace of the operator. */
-  readonly ownNamespace?: string | undefined;
+  readonly ownNamespace?: string;
 }
 
 /**

@@ -3,7 +3,7 @@ import type { Arrival, Projected, SourceHandler } from '../source.ts';
 export interface RecordedChange<T> {
   readonly kind: 'upserted' | 'deleted';
   readonly object: T;
-  readonly previous?: T | undefined;
+  readonly previous?: T;
   readonly arrival: Arrival;
 }
 

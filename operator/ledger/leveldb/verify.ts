@@ -29,7 +29,7 @@ export interface VerifyDepth {
 /** A segment and the position at which the chain changes its form. */
 export interface ChainedSegment {
   readonly segment: SegmentSummary;
-  readonly link?: ChainLink | undefined;
+  readonly link?: ChainLink;
 }
 
 /**

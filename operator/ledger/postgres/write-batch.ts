@@ -96,7 +96,7 @@ function insertBatch(
     readonly lastSequence: number;
     readonly starts: TimeRange;
     readonly chain: string;
-    readonly root?: string | undefined;
+    readonly root?: string;
   },
   now: number,
 ): Statement {

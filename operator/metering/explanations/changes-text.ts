@@ -1,10 +1,10 @@
 import type { EvidenceChanges } from '../meters/evidence-changes.ts';
 
-type Lists = Omit<EvidenceChanges, 'afresh'>;
+type Lists = Omit<EvidenceChanges, 'replacesEarlier'>;
 
 /** The lists in one list. The first item is 1 if they replace all earlier changes. */
 export type ChangeLists = readonly [
-  afresh: 0 | 1,
+  replacesEarlier: 0 | 1,
   Lists['charges'],
   Lists['subjects'],
   Lists['spans'],
@@ -15,7 +15,7 @@ export type ChangeLists = readonly [
 /** Encodes the lists as one JSON list. Field names in every record would take much space. */
 export function encodeChanges(changes: EvidenceChanges): string {
   const { charges, subjects, spans, ended, notes } = changes;
-  const again = changes.afresh === true ? 1 : 0;
+  const again = changes.replacesEarlier === true ? 1 : 0;
   return JSON.stringify([again, charges, subjects, spans, ended, notes] satisfies ChangeLists);
 }
 
@@ -29,5 +29,5 @@ export function decodeChanges([
   notes,
 ]: ChangeLists): EvidenceChanges {
   const lists = { charges, subjects, spans, ended, notes };
-  return again === 1 ? { afresh: true, ...lists } : lists;
+  return again === 1 ? { replacesEarlier: true, ...lists } : lists;
 }

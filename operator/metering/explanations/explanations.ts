@@ -94,7 +94,7 @@ export class Explanations {
         const record = decodeEvidence(text);
         if (record.closedAt > closedAt) continue;
         const { start, changes } = record;
-        if (changes?.afresh === true) isLeftOut = false;
+        if (changes?.replacesEarlier === true) isLeftOut = false;
         if (changes !== undefined) explainer.add({ start, changes });
         const isRequested = record.end === end && record.closedAt === closedAt;
         if (isRequested) decodeAmounts(record.amounts, amounts);

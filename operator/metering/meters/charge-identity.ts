@@ -11,7 +11,7 @@ export type NodePlace = Pick<NodeState, 'capacityType' | 'zone' | 'region'>;
 
 /** What a metric adds to the dimensions of every event. */
 export interface IdentityParts {
-  readonly sku?: string | undefined;
+  readonly sku?: string;
   /** The node's name for metrics of nodes; the tenant cluster's id otherwise. */
   readonly resourceId?: string;
   /** Set for node-related events only: it decides `zone` and, with REGION_FROM_NODE, `region`. */

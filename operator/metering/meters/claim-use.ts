@@ -137,10 +137,9 @@ function withUncertain(
 ): readonly Span<Use>[] {
   const uncertainAt = new Map<number, number>();
   const spans = [allocated, ...[...allocated.pods].flatMap(podSpans)];
-  for (const { from, to, unsureFrom: uncertainFrom = 0, unsureTo: uncertainTo = 0 } of spans) {
-    if (uncertainFrom > 0)
-      uncertainAt.set(from, Math.max(uncertainFrom, uncertainAt.get(from) ?? 0));
-    if (uncertainTo > 0) uncertainAt.set(to, Math.max(uncertainTo, uncertainAt.get(to) ?? 0));
+  for (const { from, to, unsureFrom = 0, unsureTo = 0 } of spans) {
+    if (unsureFrom > 0) uncertainAt.set(from, Math.max(unsureFrom, uncertainAt.get(from) ?? 0));
+    if (unsureTo > 0) uncertainAt.set(to, Math.max(unsureTo, uncertainAt.get(to) ?? 0));
   }
   if (uncertainAt.size === 0) return uses;
   return uses.map((use) => ({
@@ -157,23 +156,17 @@ function isDated(allocated: Allocated | undefined): allocated is Allocated {
 
 function allocations(spans: readonly Span<ClaimState>[]): readonly Allocated[] {
   const stretches: Allocated[] = [];
-  for (const {
-    from,
-    to,
-    state,
-    unsureFrom: uncertainFrom = 0,
-    unsureTo: uncertainTo = 0,
-  } of spans) {
+  for (const { from, to, state, unsureFrom = 0, unsureTo = 0 } of spans) {
     const otherwise = state.otherConsumer ? [{ from, to }] : [];
     const last = stretches.at(-1);
     if (last !== undefined && last.to === from && continues(last.state, state)) {
       last.to = to;
-      last.unsureTo = uncertainTo;
+      last.unsureTo = unsureTo;
       last.otherwise.push(...otherwise);
       for (const uid of state.pods) last.pods.add(uid);
       continue;
     }
-    const uncertain = { unsureFrom: uncertainFrom, unsureTo: uncertainTo };
+    const uncertain = { unsureFrom, unsureTo };
     stretches.push({ from, to, ...uncertain, state, pods: new Set(state.pods), otherwise });
   }
   return stretches;

@@ -7,7 +7,7 @@ import type { Subject } from './subject.ts';
  */
 export interface EvidenceChanges {
   /** Earlier closings do not apply: numbers begin at 0 again. */
-  readonly afresh?: true;
+  readonly replacesEarlier?: true;
   /** New charges by {@link identityKey}; of two with one key the later one counts. */
   readonly charges: readonly string[];
   readonly subjects: readonly Subject[];

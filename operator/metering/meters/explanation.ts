@@ -76,7 +76,7 @@ export class Explainer {
 
   /** Adds one closing; call it in order, up to the event's own closing. */
   add({ start, changes }: ClosingEvidence): void {
-    if (changes.afresh === true) this.#beginAgain();
+    if (changes.replacesEarlier === true) this.#beginAgain();
     for (const key of changes.charges) {
       if (key === this.#key) this.#begin(this.#chargeCount);
       this.#chargeCount += 1;

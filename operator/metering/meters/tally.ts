@@ -118,7 +118,7 @@ export interface Evidence {
   readonly object: { readonly uid: string; readonly namespace: string; readonly name: string };
   readonly state: EvidentState;
   /** State of its node; undefined for an unknown node. */
-  readonly node?: NodeState | undefined;
+  readonly node?: NodeState;
   readonly gpus?: AllocatedGpus;
   readonly mapped?: Mapped;
   /** Milliseconds after the start of the window, below zero for what is carried. */
@@ -136,7 +136,7 @@ export interface EvidentState {
   /** Nano-bytes. */
   readonly size?: bigint;
   /** Name of the node that it is on, or that it is. */
-  readonly node?: string | undefined;
+  readonly node?: string;
 }
 
 /** What a charge was measured on, in order; lists of equal length. */

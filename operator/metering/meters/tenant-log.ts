@@ -19,7 +19,10 @@ interface ChargeLog {
 
 /** Changes that are being collected. */
 type Draft = {
-  readonly [Name in keyof Omit<EvidenceChanges, 'afresh'>]: EvidenceChanges[Name][number][];
+  readonly [Name in keyof Omit<
+    EvidenceChanges,
+    'replacesEarlier'
+  >]: EvidenceChanges[Name][number][];
 } & { readonly amounts: { readonly spans: number[]; readonly nanos: number[] } };
 
 /** The known charges of one tenant in one hour, so that only new evidence is listed. */
@@ -40,7 +43,7 @@ export class TenantLog {
     if (Object.values(lists).every((list) => list.length === 0)) {
       return { changes: undefined, amounts };
     }
-    const changes = this.#again ? { afresh: true as const, ...lists } : lists;
+    const changes = this.#again ? { replacesEarlier: true as const, ...lists } : lists;
     this.#again = false;
     return { changes, amounts };
   }

@@ -18,14 +18,14 @@ interface NodePlace {
    * Since when it is a node of another cluster, milliseconds since the epoch; overrides the state
    * before.
    */
-  readonly foreignSince?: number | undefined;
+  readonly foreignSince?: number;
   /** The API that shows it. */
   readonly api?: Api;
   /**
    * Set where the provider's statement counts instead of the tenant's; `pending` while it is not
    * known yet.
    */
-  readonly statement?: ProviderStatement | 'pending' | undefined;
+  readonly statement?: ProviderStatement | 'pending';
 }
 
 const NOTHING_STATED: ProviderStatement = { labels: {} };

@@ -67,11 +67,11 @@ export class NamespaceChanges {
     if (timelines === undefined) return undefined;
     const spans = timelines.flatMap((timeline) => timeline.spans);
     const stated = spans.findLast(
-      ({ from, to, unsureTo: uncertainTo = 0 }) => from <= time && to + uncertainTo > time,
+      ({ from, to, unsureTo = 0 }) => from <= time && to + unsureTo > time,
     );
     // Another Namespace of the name may have existed by that much earlier.
     const later = spans.filter((span) => span !== stated && span.from > time);
-    const earliest = later.map(({ from, unsureFrom: uncertainFrom = 0 }) => from - uncertainFrom);
+    const earliest = later.map(({ from, unsureFrom = 0 }) => from - unsureFrom);
     const at = Math.max(time, Math.min(stated?.to ?? time, ...earliest));
     const lastEnd = stated === undefined ? Infinity : stated.to + (stated.unsureTo ?? 0);
     const latest = Math.min(lastEnd, ...later.map(({ from }) => from));

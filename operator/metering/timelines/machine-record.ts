@@ -104,13 +104,13 @@ function nanos(count: number): bigint {
 
 interface RecordFields {
   readonly ids: readonly (string | undefined)[];
-  readonly cluster?: string | undefined;
-  readonly nodeName?: string | undefined;
-  readonly cpu?: bigint | undefined;
-  readonly memory?: bigint | undefined;
+  readonly cluster?: string;
+  readonly nodeName?: string;
+  readonly cpu?: bigint;
+  readonly memory?: bigint;
   readonly extended?: ReadonlyMap<string, ExtendedResource>;
   readonly down?: boolean;
-  readonly downSince?: number | undefined;
+  readonly downSince?: number;
 }
 
 function recordOf(

@@ -61,10 +61,7 @@ function tenanciesOf({ timelines }: World): readonly unknown[] {
 function uncertainOf({ timelines }: World): readonly unknown[] {
   return timelines
     .tenancies(TEAM.name, 0, 1_000)
-    .map(({ unsureFrom: uncertainFrom = 0, unsureTo: uncertainTo = 0 }) => [
-      uncertainFrom,
-      uncertainTo,
-    ]);
+    .map(({ unsureFrom = 0, unsureTo = 0 }) => [unsureFrom, unsureTo]);
 }
 
 function mappedUntil(lastAt: number): World {

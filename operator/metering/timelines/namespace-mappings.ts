@@ -87,14 +87,14 @@ export class NamespaceMappings {
       const from = isNew ? Math.min(Math.max(createdAt, earliest), at) : begun.at;
       const gone = goneAt(namespace);
       this.#end(namespace, gone.at <= from ? gone : { at: from, uncertain: 0 });
-      const uncertainFrom = isNew || begun.uncertain === 0 ? undefined : begun.uncertain;
+      const unsureFrom = isNew || begun.uncertain === 0 ? undefined : begun.uncertain;
       this.#add({
         namespace,
         cluster,
         from,
         to: Infinity,
         learntAs: learn(),
-        unsureFrom: uncertainFrom,
+        unsureFrom,
       });
       changed = true;
     }
@@ -178,8 +178,8 @@ export class NamespaceMappings {
     const open = this.#openOf(namespace);
     if (open === undefined) return;
     const before = this.#byNamespace.get(namespace)?.slice(0, -1) ?? [];
-    const uncertainTo = uncertain > 0 ? uncertain : undefined;
-    const ended = open.from < at ? [{ ...open, to: at, unsureTo: uncertainTo }] : [];
+    const unsureTo = uncertain > 0 ? uncertain : undefined;
+    const ended = open.from < at ? [{ ...open, to: at, unsureTo }] : [];
     this.#byNamespace.set(namespace, [...before, ...ended]);
   }
 }

@@ -8,9 +8,9 @@ import type { Span } from './timeline.ts';
 export interface ProviderStatement {
   /** Labels of the machine's record, overridden by `ownNodeLabels`; read as a node's labels are. */
   readonly labels: Readonly<Record<string, string>>;
-  readonly record?: MachineFacts | undefined;
+  readonly record?: MachineFacts;
   /** The source of the statement; undefined where the provider states nothing. */
-  readonly source?: string | undefined;
+  readonly source?: string;
 }
 
 /** The source name of a TenantOverride's labels; a record's name may stand before it. */

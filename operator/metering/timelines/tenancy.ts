@@ -41,16 +41,16 @@ export function tenanciesOf(
     const left = leaving.filter(covers).map(leavingOf);
     if (clusters.length === 0 && left.length === 0) return [];
     const covering = [...spans, ...leaving].filter(covers);
-    const uncertainFrom = covering.find((span) => span.from === start)?.unsureFrom;
-    const uncertainTo = covering.find((span) => span.to === end)?.unsureTo;
+    const unsureFrom = covering.find((span) => span.from === start)?.unsureFrom;
+    const unsureTo = covering.find((span) => span.to === end)?.unsureTo;
     const leavers = left.length > 0 ? left : undefined;
     return [
       {
         from: start,
         to: end,
         clusters,
-        unsureFrom: uncertainFrom,
-        unsureTo: uncertainTo,
+        unsureFrom,
+        unsureTo,
         leaving: leavers,
       },
     ];

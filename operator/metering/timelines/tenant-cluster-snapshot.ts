@@ -22,7 +22,7 @@ export type TenantClusterSnapshot = readonly {
 /** The timeline and mappings of one tenant cluster. */
 export interface KnownTenantCluster {
   readonly spans: readonly Span<TenantCluster>[];
-  readonly leaving?: Span<TenantCluster> | undefined;
+  readonly leaving?: Span<TenantCluster>;
   readonly mappings: readonly NamespaceMapping[];
 }
 

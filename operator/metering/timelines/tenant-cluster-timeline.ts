@@ -320,10 +320,10 @@ function cut(
   { from, to, state }: Span<TenantCluster>,
   within: Pick<NamespaceMapping, 'from' | 'to' | 'unsureFrom' | 'unsureTo'>,
 ): Span<TenantCluster> {
-  const uncertainFrom = within.from > from ? within.unsureFrom : undefined;
-  const uncertainTo = within.to < to ? within.unsureTo : undefined;
+  const unsureFrom = within.from > from ? within.unsureFrom : undefined;
+  const unsureTo = within.to < to ? within.unsureTo : undefined;
   const bounds = { from: Math.max(from, within.from), to: Math.min(to, within.to) };
-  return { ...bounds, state, unsureFrom: uncertainFrom, unsureTo: uncertainTo };
+  return { ...bounds, state, unsureFrom, unsureTo };
 }
 
 function openSpan(cluster: TenantCluster, from: number): Span<TenantCluster> {

@@ -51,16 +51,11 @@ export interface Timeline<S> {
  * two ends, of which only those of the span itself count.
  */
 export function uncertainOf(
-  {
-    from,
-    to,
-    unsureFrom: uncertainFrom = 0,
-    unsureTo: uncertainTo = 0,
-  }: Omit<Span<unknown>, 'state'>,
+  { from, to, unsureFrom = 0, unsureTo = 0 }: Omit<Span<unknown>, 'state'>,
   start: number,
   end: number,
 ): number {
-  return Math.max(start === from ? uncertainFrom : 0, end === to ? uncertainTo : 0);
+  return Math.max(start === from ? unsureFrom : 0, end === to ? unsureTo : 0);
 }
 
 /** Returns the current state; undefined while the object costs nothing. */
@@ -86,15 +81,15 @@ export function enter<S>(
   timeline.dirty = true;
 }
 
-/** Returns the spans; the one that ends at `at` may have ended later by `uncertainTo`. */
+/** Returns the spans; the one that ends at `at` may have ended later by `unsureTo`. */
 function uncertainAt<S>(
   spans: readonly Span<S>[],
   at: number,
-  uncertainTo: number,
+  unsureTo: number,
 ): readonly Span<S>[] {
   const last = spans.at(-1);
-  if (uncertainTo <= 0 || last === undefined || last.to !== at) return spans;
-  return [...spans.slice(0, -1), { ...last, unsureTo: uncertainTo }];
+  if (unsureTo <= 0 || last === undefined || last.to !== at) return spans;
+  return [...spans.slice(0, -1), { ...last, unsureTo }];
 }
 
 /** Returns the spans up to `at`, the last one cut there. */
@@ -107,8 +102,8 @@ export function spansBefore<S>(spans: readonly Span<S>[], at: number): readonly 
 }
 
 /** Ends a span at a known moment. */
-function endedAt<S>({ from, state, unsureFrom: uncertainFrom }: Span<S>, to: number): Span<S> {
-  return { from, to, state, unsureFrom: uncertainFrom };
+function endedAt<S>({ from, state, unsureFrom }: Span<S>, to: number): Span<S> {
+  return { from, to, state, unsureFrom };
 }
 
 /** Returns the spans that reach beyond `at`, uncut. */

@@ -9,7 +9,7 @@ interface EndedSpan {
   readonly name: string;
   readonly parent?: string;
   readonly attributes: SpanAttributes;
-  readonly problem?: string | undefined;
+  readonly problem?: string;
 }
 
 /** Records spans in the order in which they end. */

@@ -44,7 +44,7 @@ export interface StripeWorld {
 }
 
 export interface PriceChange {
-  readonly plan?: string | undefined;
+  readonly plan?: string;
   readonly currency?: string;
   readonly interval?: string;
   /** In cents. */
