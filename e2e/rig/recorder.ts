@@ -35,7 +35,7 @@ export class Recorder {
       );
     });
     this.#server.on('connection', (socket: Socket) => {
-      this.#senders.set(socket, senderOf(socket.remotePort ?? 0, this.#pids()));
+      this.#senders.set(socket, senderOf(socket, this.#pids()));
     });
   }
 
