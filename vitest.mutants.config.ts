@@ -15,7 +15,7 @@ export default defineConfig({
   test: {
     include: (process.env['MUTANT_TESTS'] ?? 'operator/**/*.test.ts').split(','),
     exclude: ['**/node_modules/**', '**/*.apiserver.test.ts'],
-    testTimeout: 30_000,
+    testTimeout: 6_000,
     isolate: false,
     sequence: { sequencer: ExamplesFirst },
   },

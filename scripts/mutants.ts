@@ -39,8 +39,8 @@ const results = await new Stryker({
   // Stryker rewrites the tsconfig of its sandbox; the sources do not need that.
   tsconfigFile: 'none.json',
   concurrency: Number(values.jobs),
-  timeoutMS: 30_000,
-  timeoutFactor: 5,
+  timeoutMS: 10_000,
+  timeoutFactor: 3,
   dryRunTimeoutMinutes: 15,
   incremental: values.results !== undefined,
   ...(values.results !== undefined && { incrementalFile: values.results }),
