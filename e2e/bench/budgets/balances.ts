@@ -27,6 +27,8 @@ interface Poll {
 const DIGITS = 9;
 /** What is left lasts so long. */
 const LASTS_MS = 5_000;
+/** How often more is taken back at most. */
+const STEPS = 3;
 const LOOK_MS = 1_000;
 const POLL_MS = 100;
 const PATIENCE_MS = 30_000;
@@ -58,7 +60,7 @@ export class Balances {
     const burn = half / (before.usedUpAt - then.usedUpAt);
     const spare = burn * (then.usedUpAt - Date.now() - LASTS_MS);
     await this.credit(tenant, 'taken-back', (-spare).toFixed(DIGITS));
-    let { usedUpAt } = await this.#changed(tenant, then);
+    let { usedUpAt } = await this.#nearlyUsedUp(tenant, await this.#changed(tenant, then));
     for (let polls = 0; polls < LASTS_MS / LOOK_MS - 1; polls += 1) {
       await delay(LOOK_MS);
       const poll = await this.#poll(tenant);
@@ -67,6 +69,20 @@ export class Balances {
     const markedAt = await this.#markedAt(tenant);
     if (markedAt === undefined) return { isSuspended: false, lateSeconds: PATIENCE_MS / 1000 };
     return { isSuspended: true, lateSeconds: (markedAt - usedUpAt) / 1000 };
+  }
+
+  /**
+   * Takes back what a window that closed meanwhile leaves over: a rate that differs by a thousandth
+   * makes minutes of a balance that lasts for days.
+   */
+  async #nearlyUsedUp(tenant: number, balance: Poll): Promise<Poll> {
+    let poll = balance;
+    for (let step = 0; step < STEPS && poll.usedUpAt > Date.now() + 2 * LASTS_MS; step += 1) {
+      const spare = poll.left * (1 - LASTS_MS / (poll.usedUpAt - Date.now()));
+      await this.credit(tenant, `taken-back-${step}`, (-spare).toFixed(DIGITS));
+      poll = await this.#changed(tenant, poll);
+    }
+    return poll;
   }
 
   /** The balance when the operator has seen that credit was taken back. */
