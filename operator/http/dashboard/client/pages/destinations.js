@@ -247,7 +247,7 @@ function OtherSide({ one }) {
               row.saved_until === undefined ? '–' : time(row.saved_until),
           },
         ]} />
-      <${Table} caption="Accepted usage that it does not bill" rows=${refusals} empty="None is known."
+      <${Table} caption="Accepted usage that it does not bill" rows=${refusals} empty="It bills all usage that it accepted, as far as is known."
         columns=${[
           { name: 'Found', cell: (/** @type {any} */ row) => time(row.at) },
           { name: 'Events', number: true, cell: (/** @type {any} */ row) => count(row.events) },
