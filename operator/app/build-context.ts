@@ -1,5 +1,6 @@
 import type { Registry } from 'prom-client';
 import type { Settings, SettingsStore } from '../settings/settings.ts';
+import type { ControllerSetOptions } from '../controllers/controller-set.ts';
 import type { HttpFront } from '../http/front.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import type { LeaderLabel } from '../kubernetes/leader-label.ts';
@@ -28,6 +29,8 @@ export interface LeaderContext {
   readonly front: HttpFront;
   /** Label on the pod of this process, by which a Service selects the leader. */
   readonly label?: LeaderLabel;
+  /** Shorter intervals of the controllers, for tests. */
+  readonly controllerTimings?: ControllerSetOptions['timings'];
   readonly clock: Clock;
   /** Uniform in [0, 1). */
   readonly random: () => number;

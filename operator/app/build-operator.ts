@@ -168,6 +168,7 @@ function buildControllers(
   const { enforcement, held, stream } = billing;
   return createControllers({
     ...context,
+    timings: context.controllerTimings,
     records: ledger,
     knowsMetric: (code) => metering.catalog().find(code) !== undefined,
     cursors: destinationCursors(() => [stream], context.clock),

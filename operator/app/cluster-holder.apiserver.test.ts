@@ -1,7 +1,3 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { PassThrough } from 'node:stream';
 import { Registry } from 'prom-client';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { useOwnTestCluster } from '../../e2e/control-plane/test-cluster.ts';
@@ -13,13 +9,8 @@ import { connectWith } from '../kubernetes/testing/connect.ts';
 import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
 import { errorText } from '../model/error-text.ts';
 import { isRecord } from '../model/is-record.ts';
-import { settingsFrom } from '../settings/testing/settings.ts';
-import { loadKubeConfig } from '../kubernetes/kube-config.ts';
-import { createLogger } from '../telemetry/create-logger.ts';
-import { Scrubber } from '../telemetry/scrubber.ts';
-import { systemClock } from '../telemetry/system-clock.ts';
 import { ClusterHolder } from './cluster-holder.ts';
-import { runProcess } from './run-process.ts';
+import { ownCluster, startOperator } from './testing/operator-process.ts';
 
 const cluster = useOwnTestCluster();
 const POLICIES = '/apis/meterfeed.io/v1alpha1/meteringpolicies';
@@ -224,45 +215,14 @@ test('a status that the operator writes takes the holder away', async () => {
 
 /** A whole operator in a namespace of its own, on a volume of its own. */
 async function operator() {
-  const directory = await mkdtemp(join(tmpdir(), 'meterfeed-holder-'));
-  const access = loadKubeConfig({ kind: 'file', path: cluster.kubeconfigPath });
-  if (access.kind === 'invalid') throw new Error(access.reason);
-  let log = '';
-  const output = new PassThrough();
-  output.on('data', (text: Buffer) => {
-    log += text.toString();
-  });
-  const stopping = new AbortController();
   const namespace = await cluster.createNamespace('operator');
-  const running = runProcess(
-    {
-      version: 'test',
-      environment: settingsFrom({
-        COLLECTION_INTERVAL: '10s',
-        RECONCILE_INTERVAL: '1s',
-        DATA_DIR: join(directory, 'data'),
-        LISTEN_ADDR: '127.0.0.1:0',
-      }),
-      configuredMetrics: [],
-      cluster: { kubeConfig: access.kubeConfig, namespace },
-      instance: 'meterfeed-0',
-      clock: systemClock,
-      random: Math.random,
-      logger: createLogger({ level: 'info', format: 'text', output }),
-      scrubber: new Scrubber(),
-    },
-    stopping.signal,
-  );
-  return {
-    namespace,
-    windows: () => log.split('[controller] window ').length - 1,
-    log: () => log,
-    stop: async () => {
-      stopping.abort();
-      await running;
-      await rm(directory, { recursive: true, force: true });
-    },
-  };
+  const process = await startOperator({
+    cluster: ownCluster(cluster.kubeconfigPath, namespace),
+    environment: { RECONCILE_INTERVAL: '1s', 'spec.settlingDelay': '1s' },
+    windowMs: 2_000,
+  });
+  const windows = () => process.log().split('[controller] window ').length - 1;
+  return { ...process, namespace, windows };
 }
 
 test('two operators close the windows of one cluster', { timeout: 120_000 }, async () => {

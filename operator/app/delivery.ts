@@ -54,6 +54,7 @@ export async function buildDelivery(
   const prices = new PriceWatch({
     ...common,
     delivery,
+    subscribe: (listener) => settings.subscribe(listener),
     prices: () => {
       const { pricing, billing } = settings.current();
       return { books: pricing.books, defaultPlan: billing.defaultPlanCode };

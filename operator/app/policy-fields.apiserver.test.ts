@@ -1,17 +1,17 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { useOwnTestCluster } from '../../e2e/control-plane/test-cluster.ts';
+import { replaceSpec } from './testing/operator-process.ts';
 import {
   type PolicyWorld,
-  replaceSpec,
   startPolicyWorld,
   type TenantName,
+  WINDOW_MS,
 } from './testing/policy-world.ts';
 
 const host = useOwnTestCluster();
 const tenantApi = useOwnTestCluster();
 
 const ENVIRONMENT = {
-  COLLECTION_INTERVAL: '10s',
   RECONCILE_INTERVAL: '1s',
   CPU_MEMORY_BASIS: 'requests',
   METER_BY_NAMESPACE: 'true',
@@ -352,7 +352,7 @@ describe('the fields of the MeteringPolicy', () => {
     const windows = await world.instanceWindows();
     const [first = 0] = windows;
     expect(windows.length).toBeGreaterThan(5);
-    expect(windows).toEqual(windows.map((_, index) => first + index * 10_000));
+    expect(windows).toEqual(windows.map((_, index) => first + index * WINDOW_MS));
   });
 
   test.each(ROWS.map((row) => ({ field: row.field, row })))(

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useOwnTestCluster } from '../../e2e/control-plane/test-cluster.ts';
 import { type FakeLago, startFakeLago } from '../../e2e/fakes/lago/lago.ts';
-import { API_TOKEN, startBudgetWorld } from './testing/budget-world.ts';
+import { startBudgetWorld } from './testing/budget-world.ts';
 
 const host = useOwnTestCluster();
 const API = '/apis/meterfeed.io/v1alpha1';
@@ -69,10 +69,8 @@ test('prices that differ are a condition of the destination until they are as th
     .toBe(
       `Prices at the billing system differ from the PriceBooks: plan "tenant-standard": ${GPU}{sku="h100"} has no price: 2.4 by "h100". GET /api/v1/destinations/lago/plan lists all`,
     );
-  const plan = async (): Promise<unknown> => {
-    const headers = { authorization: `Bearer ${API_TOKEN}` };
-    return (await fetch(`${world.address}/api/v1/destinations/lago/plan`, { headers })).json();
-  };
+  const plan = async (): Promise<unknown> =>
+    (await world.call('GET', '/api/v1/destinations/lago/plan')).json();
   expect(await plan()).toMatchObject({
     destination: 'lago',
     plans: [

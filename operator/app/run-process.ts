@@ -32,7 +32,10 @@ export interface OwnCluster {
 }
 
 export interface RunOptions
-  extends Pick<LeaderContext, 'version' | 'environment' | 'instance' | 'clock' | 'random'> {
+  extends Pick<
+    LeaderContext,
+    'version' | 'environment' | 'instance' | 'controllerTimings' | 'clock' | 'random'
+  > {
   readonly logger: AdjustableLogger;
   readonly scrubber: Scrubber;
   /** Absent for a hub outside a cluster. */

@@ -1,3 +1,4 @@
+import { identityOf } from '../kubernetes/raw-fields.ts';
 import type { Projection } from '../kubernetes/source.ts';
 import { compareBytewise } from '../model/bytewise.ts';
 import type {
@@ -8,7 +9,7 @@ import type {
   TenantObject,
   TenantResource,
 } from './tenant-source.ts';
-import { createdAtOf, identityOf, metadataOf } from './views.ts';
+import { createdAtOf, metadataOf } from './views.ts';
 
 /** Projects custom resources of one kind to tenant objects. */
 export function tenantObject(

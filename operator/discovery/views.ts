@@ -1,5 +1,5 @@
 import type { Projected, Projection, RawObject } from '../kubernetes/source.ts';
-import { recordAt, textAt } from '../kubernetes/raw-fields.ts';
+import { identityOf, recordAt } from '../kubernetes/raw-fields.ts';
 import { textsAt, timeAt } from './object-reading.ts';
 
 /**
@@ -32,15 +32,6 @@ export function hostNamespace(labelPrefix: string): Projection<HostNamespace> {
     const metadata = metadataOf(object, labelPrefix, mayName);
     return { ...identity, metadata, createdAt: createdAtOf(object) };
   };
-}
-
-/** The identity of an object; undefined if it is not an object. */
-export function identityOf(object: RawObject): Projected | undefined {
-  const metadata = recordAt(object, 'metadata');
-  const uid = textAt(metadata, 'uid');
-  const name = textAt(metadata, 'name');
-  if (uid === undefined || name === undefined) return undefined;
-  return { uid, name, namespace: textAt(metadata, 'namespace') ?? '' };
 }
 
 /** Prefix of what the operator writes itself, whatever LABEL_PREFIX is. */

@@ -1,6 +1,6 @@
 import { isRecord } from '../model/is-record.ts';
 import { parseQuantity } from './quantity.ts';
-import type { RawObject } from './source.ts';
+import type { Projected, RawObject } from './source.ts';
 
 /**
  * Readers for objects of unknown shape. Each returns undefined, or an empty value, for a field that
@@ -9,6 +9,15 @@ import type { RawObject } from './source.ts';
 
 const NO_RECORD: RawObject = Object.freeze({});
 const NO_LIST: readonly RawObject[] = Object.freeze([]);
+
+/** The identity of an object; undefined if it has no uid or no name. */
+export function identityOf(object: RawObject): Projected | undefined {
+  const metadata = recordAt(object, 'metadata');
+  const uid = textAt(metadata, 'uid');
+  const name = textAt(metadata, 'name');
+  if (uid === undefined || name === undefined) return undefined;
+  return { uid, name, namespace: textAt(metadata, 'namespace') ?? '' };
+}
 
 /** The object at a key; an empty one when there is none. */
 export function recordAt(parent: RawObject, key: string): RawObject {

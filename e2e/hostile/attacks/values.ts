@@ -174,9 +174,19 @@ const EXPANSIONS: Readonly<Record<string, (size: number) => string>> = {
   proto: (size) => PROTOTYPES[size] ?? '{}',
 };
 
-/** The JSON text with every mark replaced by what it stands for. */
+/** Longest text that marks expand to: V8 holds half a billion characters in a string at most. */
+const MOST_CHARACTERS = 100_000_000;
+
+/**
+ * The JSON text with every mark replaced by what it stands for. Marks that would make it longer
+ * than {@link MOST_CHARACTERS} stay as they are.
+ */
 export function expandMarks(json: string): string {
+  let length = json.length;
   return json.replaceAll(/"@@([a-z]+):(\d+)@@"/g, (complete, kind: string, size: string) => {
-    return EXPANSIONS[kind]?.(Number(size)) ?? complete;
+    const expanded = EXPANSIONS[kind]?.(Number(size)) ?? complete;
+    if (length + expanded.length > MOST_CHARACTERS) return complete;
+    length += expanded.length;
+    return expanded;
   });
 }

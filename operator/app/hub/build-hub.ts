@@ -107,6 +107,7 @@ function buildControllers(
   const shared = { ...context, ...cluster };
   const set = new ControllerSet({
     ...shared,
+    timings: context.controllerTimings,
     queueMetrics: createWorkQueueMetrics(registry),
     reflectorMetrics: createReflectorMetrics(registry),
   });

@@ -31,7 +31,7 @@ export class HubStreams {
   readonly #databases: HubDatabases;
   readonly #context: HubContext;
   readonly #registry: FleetRegistry;
-  /** Databases whose streams have been listed. */
+  /** Databases that have answered which streams they have; the first one with a list. */
   readonly #requested = new Set<HubDatabase>();
   #running: readonly {
     readonly stream: HubStream;
@@ -83,7 +83,10 @@ export class HubStreams {
     return [...led, ...[...this.#problems.values()].map(({ text }) => text)];
   }
 
-  /** True when each database has listed its streams, or another process leads there. */
+  /**
+   * True when the first database has listed its streams, and each other one has answered or is not
+   * led by this process.
+   */
   ready(): boolean {
     return this.#areRequested(this.#databases);
   }
@@ -120,14 +123,15 @@ export class HubStreams {
     // If two streams have one REGION, the stream of the earlier database counts.
     await this.#untilRequested(this.#databases.slice(0, this.#databases.indexOf(place)), signal);
     while (!signal.aborted) {
-      for (const name of await this.#listOf(place.database)) {
+      const names = await this.#listOf(place.database);
+      for (const name of names ?? []) {
         if (signal.aborted) break;
         const isRunning = this.#running.some(
           (one) => one.place === place && one.stream.name.source === name.source,
         );
         if (!isRunning) await this.#open(place, name, { epoch, signal });
       }
-      this.#requested.add(place);
+      if (names !== undefined || place !== this.#databases[0]) this.#requested.add(place);
       await clock.sleep(POLL_MS, signal).catch(() => undefined);
     }
     const own = this.#running.filter((one) => one.place === place);
@@ -136,8 +140,10 @@ export class HubStreams {
   }
 
   #areRequested(databases: readonly HubDatabase[]): boolean {
+    const [first] = this.#databases;
     return databases.every(
-      (place) => this.#requested.has(place) || this.#notLed(place) !== undefined,
+      (place) =>
+        this.#requested.has(place) || (place !== first && this.#notLed(place) !== undefined),
     );
   }
 
@@ -173,14 +179,14 @@ export class HubStreams {
     return this.#merged;
   }
 
-  async #listOf(database: FleetDatabase): Promise<readonly StreamName[]> {
+  async #listOf(database: FleetDatabase): Promise<readonly StreamName[] | undefined> {
     try {
       const names = await database.streams();
       this.#settle(database.name, undefined);
       return names;
     } catch (error) {
       this.#settle(database.name, `database: ${errorText(error)}`);
-      return [];
+      return undefined;
     }
   }
 

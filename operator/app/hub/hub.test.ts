@@ -3,7 +3,7 @@ import { loadEnvironment } from '../../settings/load-environment.ts';
 import { testTenant } from '../../destinations/testing/context.ts';
 import { DESTINATIONS } from '../../destinations/registry.ts';
 import { usePostgres } from '../../ledger/testing/postgres-ledger.ts';
-import { playMeter, startHub, startReceiving, usageOf } from './testing/fleet-world.ts';
+import { beginHub, playMeter, startHub, startReceiving, usageOf } from './testing/fleet-world.ts';
 
 const used = usePostgres();
 const WITHIN = { timeout: 20_000, interval: 50 };
@@ -128,6 +128,22 @@ describe('a hub over two clusters', () => {
     expect(await hub.text('/metrics')).toMatch(
       /meterfeed_destination_delivered_total\{.*cluster="berlin".*\} [1-9]/,
     );
+  }, 60_000);
+
+  test('is ready with no stream, and answers that nothing is used, while its database cannot list them', async () => {
+    const database = await used.server().createDatabase();
+    await started(playMeter(database, { source: 'berlin', region: 'eu-1' }));
+    const rename = (from: string, to: string) =>
+      used
+        .server()
+        .query(`alter table meterfeed_berlin.stream rename ${from} to ${to}`, database.name);
+    await rename('region', 'elsewhere');
+    const hub = await started(beginHub([database]));
+    const checks = () => hub.text('/readyz?verbose').catch(() => '');
+    await expect.poll(() => hub.log(), WITHIN).toContain('column "region" does not exist');
+    expect(await checks()).toContain('streams failed: the databases are being read');
+    await rename('elsewhere', 'region');
+    await expect.poll(checks, WITHIN).toContain('streams ok: 1 are read');
   }, 60_000);
 
   test('answers nothing about one stream unless it is named, and does nothing that only a cluster can', async () => {

@@ -1,19 +1,18 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { PassThrough } from 'node:stream';
-import { stablePort } from '../../../e2e/control-plane/ports.ts';
 import type { TestCluster } from '../../../e2e/control-plane/test-cluster.ts';
-import { installCustomResources } from '../../controllers/testing/install.ts';
-import { settingsFrom } from '../../settings/testing/settings.ts';
 import { createEstate, synced } from '../../billing/enforcement/testing/estate.ts';
-import { loadKubeConfig } from '../../kubernetes/kube-config.ts';
+import { installCustomResources } from '../../controllers/testing/install.ts';
 import type { Clock } from '../../telemetry/clock.ts';
-import { createLogger } from '../../telemetry/create-logger.ts';
-import { Scrubber } from '../../telemetry/scrubber.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
-import { runProcess } from '../run-process.ts';
-import { replaceSpec } from './policy-world.ts';
+import {
+  type OperatorProcess,
+  ownCluster,
+  replaceSpec,
+  startOperator,
+} from './operator-process.ts';
+import { runPod } from './run-pod.ts';
 
 /** What `status.budgets.items` says of the tenant. */
 export interface BudgetItem {
@@ -32,8 +31,8 @@ export interface BudgetWorld extends AsyncDisposable {
   readonly tenant: string;
   /** The operator's own namespace. */
   readonly own: string;
-  /** Of its API. */
-  readonly address: string;
+  /** A request to its API. */
+  readonly call: OperatorProcess['call'];
   /** From when on it meters: the beginning of a window, milliseconds since the epoch. */
   readonly metersFrom: number;
   /** The one budget of the tenant, in a TenantOverride, from now on. */
@@ -63,9 +62,7 @@ export interface BudgetWorld extends AsyncDisposable {
 }
 
 const NAME = 'shop';
-const WINDOW_MS = 10_000;
-/** Reads and changes through the API of the world. */
-export const API_TOKEN = 'api-canary-5b1e90d2';
+const WINDOW_MS = 5_000;
 const POLICY = '/apis/meterfeed.io/v1alpha1/meteringpolicies/default';
 const EVENTS = '/apis/events.k8s.io/v1/namespaces/default/events';
 const OVERRIDES = '/apis/meterfeed.io/v1alpha1/tenantoverrides';
@@ -88,45 +85,30 @@ export async function startBudgetWorld(
   await host.request('POST', `/api/v1/namespaces/${namespace}/serviceaccounts`, {
     metadata: { name: 'default' },
   });
-  const port = await stablePort(join(directory, 'port'), 18_280);
-  const settings = settingsFrom({
-    COLLECTION_INTERVAL: `${WINDOW_MS / 1000}s`,
-    RECONCILE_INTERVAL: '1s',
-    CPU_MEMORY_BASIS: 'requests',
-    API_TOKEN,
-    ...environment,
-    DATA_DIR: join(directory, 'data'),
-    LISTEN_ADDR: `127.0.0.1:${port}`,
-  });
-  const access = loadKubeConfig({ kind: 'file', path: host.kubeconfigPath });
-  if (access.kind === 'invalid') throw new Error(access.reason);
-  const address = `http://127.0.0.1:${port}`;
-  let process:
-    | { readonly stopping: AbortController; readonly running: Promise<unknown> }
-    | undefined;
+  let process: OperatorProcess | undefined;
   const start = async (): Promise<void> => {
-    const stopping = new AbortController();
-    const output = new PassThrough().resume();
-    const running = runProcess(
-      {
-        version: 'test',
-        environment: settings,
-        configuredMetrics: [],
-        cluster: { kubeConfig: access.kubeConfig, namespace: own },
-        instance: 'meterfeed-0',
-        clock,
-        random: Math.random,
-        logger: createLogger({ level: 'info', format: 'text', output }),
-        scrubber: new Scrubber(),
+    process = await startOperator({
+      cluster: ownCluster(host.kubeconfigPath, own),
+      environment: {
+        RECONCILE_INTERVAL: '1s',
+        CPU_MEMORY_BASIS: 'requests',
+        'spec.settlingDelay': '1s',
+        ...environment,
       },
-      stopping.signal,
-    );
-    process = { stopping, running };
-    await ready(address);
+      windowMs: WINDOW_MS,
+      clock,
+      directory,
+    });
+    await process.answers();
   };
   const stop = async (): Promise<void> => {
-    process?.stopping.abort();
-    await process?.running;
+    await process?.stop();
+  };
+  const call: OperatorProcess['call'] = async (method, path, body) => {
+    if (process === undefined) throw new Error('no process runs');
+    const response = await process.call(method, path, body);
+    if (!response.ok) throw new Error(`${path}: ${response.status}: ${await response.text()}`);
+    return response;
   };
   await start();
   // The window in which the very first process starts is not metered
@@ -138,7 +120,7 @@ export async function startBudgetWorld(
     stop,
     namespace,
     own,
-    address,
+    call,
     metersFrom,
     tenant,
     setBudget: async (budget) => {
@@ -152,18 +134,15 @@ export async function startBudgetWorld(
       if (status !== 201) await replaceSpec(host, override, spec);
     },
     credit: async (key, amount) => {
-      await callTenant(address, `${tenant}/credits`, {
-        method: 'POST',
-        body: JSON.stringify({ key, amount, metric: 'tenant_cpu_core_hours' }),
-      });
+      const credit = { key, amount, metric: 'tenant_cpu_core_hours' };
+      await call('POST', `/api/v1/tenants/${tenant}/credits`, credit);
     },
     usedUpAt: async () => {
-      const { budget } = (await callTenant(address, tenant)) as {
-        budget?: { readonly used_up_at?: string };
-      };
+      const response = await call('GET', `/api/v1/tenants/${tenant}`);
+      const { budget } = (await response.json()) as { budget?: { readonly used_up_at?: string } };
       return Date.parse(budget?.used_up_at ?? '');
     },
-    runPod: (name) => runPod(host, { namespace, name, now: clock.now() }),
+    runPod: (name) => runPod(host, { namespace, name, labels: synced(NAME), now: clock.now() }),
     tryPod: async () => (await syncer.tryPod(namespace, synced(NAME))).status,
     notices: async () => {
       const { items } = (await host.call('GET', EVENTS)) as { items: readonly ReportedEvent[] };
@@ -192,49 +171,4 @@ interface ReportedEvent {
   readonly reason: string;
   readonly note: string;
   readonly regarding: { readonly name: string };
-}
-
-async function runPod(
-  host: TestCluster,
-  {
-    namespace,
-    name,
-    now,
-  }: { readonly namespace: string; readonly name: string; readonly now: number },
-): Promise<number> {
-  const path = `/api/v1/namespaces/${namespace}/pods`;
-  const made = await host.call('POST', path, {
-    metadata: { name, labels: synced(NAME) },
-    spec: {
-      nodeName: 'node-1',
-      containers: [{ name: 'c', image: 'i', resources: { requests: { cpu: '1' } } }],
-    },
-  });
-  const at = Math.floor(now / 1000) * 1000;
-  const startedAt = new Date(at).toISOString();
-  const container = { name: 'c', image: 'i', imageID: 'i', ready: true, restartCount: 0 };
-  const containerStatuses = [{ ...container, state: { running: { startedAt } } }];
-  const status = { phase: 'Running', containerStatuses };
-  await host.call('PUT', `${path}/${name}/status`, { ...made, status });
-  return at;
-}
-
-async function callTenant(
-  address: string,
-  path: string,
-  request: { readonly method?: string; readonly body?: string } = {},
-): Promise<unknown> {
-  const headers = { authorization: `Bearer ${API_TOKEN}`, 'content-type': 'application/json' };
-  const response = await fetch(`${address}/api/v1/tenants/${path}`, { ...request, headers });
-  if (!response.ok) throw new Error(`${path}: ${response.status}: ${await response.text()}`);
-  return response.json();
-}
-
-async function ready(address: string): Promise<void> {
-  for (let tries = 0; tries < 1_800; tries += 1) {
-    const response = await fetch(`${address}/readyz`).catch(() => undefined);
-    if (response?.ok === true) return;
-    await systemClock.sleep(100);
-  }
-  throw new Error('the operator is not ready in three minutes');
 }

@@ -1,30 +1,20 @@
 import { createHmac, randomUUID } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { PassThrough } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { stablePort } from '../../../e2e/control-plane/ports.ts';
 import type { TestCluster } from '../../../e2e/control-plane/test-cluster.ts';
 import { installCustomResources } from '../../controllers/testing/install.ts';
-import { settingsFrom } from '../../settings/testing/settings.ts';
-import { loadKubeConfig } from '../../kubernetes/kube-config.ts';
 import {
   type FakePrometheus,
   startFakePrometheus,
 } from '../../prometheus/testing/fake-prometheus.ts';
-import { createLogger } from '../../telemetry/create-logger.ts';
-import { Scrubber } from '../../telemetry/scrubber.ts';
-import { systemClock } from '../../telemetry/system-clock.ts';
 import { kubeconfigText } from '../../tenant-api/testing/kubeconfigs.ts';
-import { runProcess } from '../run-process.ts';
+import { ownCluster, replaceSpec, startOperator } from './operator-process.ts';
+import { runPod } from './run-pod.ts';
 import { addNode } from './tenant-api-rig.ts';
 
 const PLATFORM_CRD = fileURLToPath(
   new URL('../../../e2e/simulator/manifests/platform.yaml', import.meta.url),
 );
 const POLICY = '/apis/meterfeed.io/v1alpha1/meteringpolicies';
-const API_TOKEN = 'reads-and-changes-3c1d';
 const ALERT_SECRET = 'alerts-7a41';
 
 /** Tenant clusters of the host by what a test sees in them, each in a namespace of that name. */
@@ -33,6 +23,9 @@ export type TenantName = (typeof TENANTS)[number];
 
 /** Names that rows give TENANT_KUBECONFIG_SECRET. */
 export const KUBECONFIG_SECRETS = ['svc-kubeconfig', 'set-kubeconfig', 'changed-kubeconfig'];
+
+/** Length of its windows, milliseconds. */
+export const WINDOW_MS = 2_000;
 
 /**
  * A whole operator on a real API server, with Prometheus servers and a tenant cluster's own API
@@ -61,7 +54,10 @@ export interface PolicyWorld {
   takesOldUsage(): Promise<boolean>;
   /** What becomes of usage that is pushed for a tenant nobody knows: how much of it is held. */
   heldOfStranger(): Promise<number>;
-  /** What `own` is billed for in windows that begin after a moment, as `metric namespace`. */
+  /**
+   * What `own` is billed for in the newest window that begins after a moment, as
+   * `metric namespace`.
+   */
   billed(since: number): Promise<readonly string[]>;
   /** The capacity types of `own` in the newest window that begins after a moment. */
   capacityTypes(since: number): Promise<readonly string[]>;
@@ -74,8 +70,9 @@ export interface PolicyWorld {
 }
 
 interface OwnEvent {
+  readonly metric: string;
   readonly window_start: string;
-  readonly dimensions: { readonly capacity_type: string };
+  readonly dimensions?: Readonly<Record<string, string>>;
 }
 
 export async function startPolicyWorld(
@@ -83,58 +80,37 @@ export async function startPolicyWorld(
   tenantApi: TestCluster,
   environment: Readonly<Record<string, string>>,
 ): Promise<PolicyWorld> {
-  const directory = await mkdtemp(join(tmpdir(), 'meterfeed-policy-'));
   await installCustomResources(host);
   await host.installCRDs(PLATFORM_CRD);
   const namespace = await host.createNamespace('operator');
   await createTenants(host, tenantApi.kubeconfig);
   await createPrivateNode(tenantApi);
   const prometheus = await Promise.all([0, 1, 2].map(() => startFakePrometheus()));
-  const port = await stablePort(join(directory, 'port'), 18_080);
-  const address = `http://127.0.0.1:${port}`;
   const [first] = prometheus;
-  const settings = settingsFrom({
-    ...environment,
-    DATA_DIR: join(directory, 'data'),
-    LISTEN_ADDR: `127.0.0.1:${port}`,
-    API_TOKEN,
-    LAGO_WEBHOOK_SECRET: ALERT_SECRET,
-    PROMETHEUS_URL: first?.url.replace('://', '://env:env-password@') ?? '',
-  });
-  const access = loadKubeConfig({ kind: 'file', path: host.kubeconfigPath });
-  if (access.kind === 'invalid') throw new Error(access.reason);
-  const stopping = new AbortController();
-  const running = runProcess(
-    {
-      version: 'test',
-      environment: settings,
-      configuredMetrics: [],
-      cluster: { kubeConfig: access.kubeConfig, namespace },
-      instance: 'meterfeed-0',
-      clock: systemClock,
-      random: Math.random,
-      logger: createLogger({ level: 'info', format: 'text', output: new PassThrough().resume() }),
-      scrubber: new Scrubber(),
+  const process = await startOperator({
+    cluster: ownCluster(host.kubeconfigPath, namespace),
+    environment: {
+      'spec.settlingDelay': '500ms',
+      ...environment,
+      LAGO_WEBHOOK_SECRET: ALERT_SECRET,
+      PROMETHEUS_URL: first?.url.replace('://', '://env:env-password@') ?? '',
     },
-    stopping.signal,
-  );
-
-  const callApi = async (method: string, path: string, body?: unknown, headers: object = {}) => {
-    const response = await fetch(`${address}${path}`, {
-      method,
-      headers: {
-        authorization: `Bearer ${API_TOKEN}`,
-        'content-type': 'application/json',
-        ...headers,
-      },
-      ...(body === undefined
-        ? {}
-        : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-    });
-    return response;
-  };
+    windowMs: WINDOW_MS,
+  });
+  const callApi = process.call;
   const json = async <T>(path: string): Promise<T> =>
     (await callApi('GET', path)).json() as Promise<T>;
+
+  const eventsOf = async (query: string): Promise<readonly OwnEvent[]> => {
+    const lines = (await (await callApi('GET', `/api/v1/events?${query}`)).text()).split('\n');
+    return lines.filter((line) => line !== '').map((line) => JSON.parse(line) as OwnEvent);
+  };
+  const newestOfOwn = async (since: number): Promise<readonly OwnEvent[]> => {
+    const from = new Date(since).toISOString();
+    const events = await eventsOf(`tenant=tenant-own-own&from=${from}`);
+    const newest = events.map((event) => event.window_start).toSorted();
+    return events.filter((event) => event.window_start === newest.at(-1));
+  };
 
   const world: PolicyWorld = {
     namespace,
@@ -227,77 +203,30 @@ export async function startPolicyWorld(
       return answer.held?.[0]?.events ?? 0;
     },
     billed: async (since) => {
-      const from = new Date(since).toISOString();
-      const lines = (await (await callApi('GET', `/api/v1/events?from=${from}`)).text()).split(
-        '\n',
-      );
-      const found = lines
-        .filter((line) => line.includes('"tenant-own-own"'))
-        .map((line) => JSON.parse(line) as { metric: string; dimensions?: Record<string, string> })
+      const found = (await newestOfOwn(since))
         .filter(({ metric }) => metric !== 'tenant_instance_hours')
         .map(({ metric, dimensions }) => `${metric} ${dimensions?.['namespace'] ?? ''}`.trim());
       return [...new Set(found)].toSorted();
     },
     capacityTypes: async (since) => {
-      const query = `tenant=tenant-own-own&from=${new Date(since).toISOString()}`;
-      const lines = (await (await callApi('GET', `/api/v1/events?${query}`)).text())
-        .trim()
-        .split('\n');
-      const events = lines
-        .filter((line) => line.includes('capacity_type'))
-        .map((line) => JSON.parse(line) as OwnEvent);
-      const newest = events
-        .map((event) => event.window_start)
-        .toSorted()
-        .at(-1);
-      const types = events
-        .filter((event) => event.window_start === newest)
-        .map(({ dimensions }) => dimensions.capacity_type);
+      const types = (await newestOfOwn(since)).flatMap(
+        ({ dimensions }) => dimensions?.['capacity_type'] ?? [],
+      );
       return [...new Set(types)].toSorted();
     },
     instanceWindows: async () => {
-      const query = 'tenant=tenant-plain-plain&metric=tenant_instance_hours';
-      const lines = (await (await callApi('GET', `/api/v1/events?${query}`)).text())
-        .trim()
-        .split('\n');
-      return lines
-        .map((line) => Date.parse((JSON.parse(line) as { window_start: string }).window_start))
-        .toSorted((a, b) => a - b);
+      const events = await eventsOf('tenant=tenant-plain-plain&metric=tenant_instance_hours');
+      return events.map((event) => Date.parse(event.window_start)).toSorted((a, b) => a - b);
     },
     stop: async () => {
-      stopping.abort();
-      await running;
+      await process.stop();
       await Promise.all(prometheus.map((server) => server.close()));
-      await rm(directory, { recursive: true, force: true });
     },
   };
-  const ended = running.then((end) => {
-    throw new Error(`the operator has ended: ${JSON.stringify(end)}`);
-  });
-  ended.catch(() => undefined);
-  await Promise.race([ready(address), ended]);
+  await process.answers();
   const suspended = { state: 'suspended', reason: 'unpaid' };
   await callApi('PUT', '/api/v1/billing-states/tenant-plain-plain', suspended);
   return world;
-}
-
-/** The operator writes the status meanwhile, so that a version may be an old one already. */
-export async function replaceSpec(host: TestCluster, path: string, spec: object): Promise<void> {
-  for (;;) {
-    const current = await host.call('GET', path);
-    const { status, body } = await host.request('PUT', path, { ...current, spec });
-    if (status === 200) return;
-    if (status !== 409) throw new Error(`PUT ${path}: ${JSON.stringify(body)}`);
-  }
-}
-
-async function ready(address: string): Promise<void> {
-  for (let tries = 0; tries < 1_800; tries += 1) {
-    const response = await fetch(`${address}/readyz`).catch(() => undefined);
-    if (response?.ok === true) return;
-    await systemClock.sleep(100);
-  }
-  throw new Error('the operator is not ready in three minutes');
 }
 
 async function createTenants(host: TestCluster, ownKubeconfig: string): Promise<void> {
@@ -354,18 +283,6 @@ async function createPrivateNode(api: TestCluster): Promise<void> {
     await api.request('POST', `/api/v1/namespaces/${name}/serviceaccounts`, {
       metadata: { name: 'default' },
     });
-    const path = `/api/v1/namespaces/${name}/pods`;
-    const made = await api.call('POST', path, {
-      metadata: { name: 'worker' },
-      spec: {
-        nodeName: 'node-1',
-        containers: [{ name: 'c', image: 'i', resources: { requests: { cpu: '1' } } }],
-      },
-    });
-    const startedAt = new Date(Math.floor(Date.now() / 1000) * 1000).toISOString();
-    const container = { name: 'c', image: 'i', imageID: 'i', ready: true, restartCount: 0 };
-    const containerStatuses = [{ ...container, state: { running: { startedAt } } }];
-    const status = { phase: 'Running', containerStatuses };
-    await api.call('PUT', `${path}/worker/status`, { ...made, status });
+    await runPod(api, { namespace: name, name: 'worker' });
   }
 }

@@ -8,14 +8,16 @@ import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { pod } from '../../metering/meters/testing/objects.ts';
 import type { Budget } from '../../model/budget.ts';
-import { nanosFromDecimal } from '../../model/decimal.ts';
+import { decimalFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
 import { StoredSums } from '../usage/testing/stored-sums.ts';
 import { at, clockAt, eventsOf, life, pass } from '../../metering/windows/testing/harness.ts';
+import { BOOK_PREFIX } from './book-record.ts';
 import {
   CPU,
   type StoreWorld,
   type StoreWorldOptions,
   startStoreWorld,
+  TENANT,
 } from './testing/budget-world.ts';
 
 let directory: string;
@@ -140,6 +142,19 @@ describe('the account of a tenant', () => {
     expect(stored > 0n).toBe(true);
     expect(world.state().used).toBe(stored * 36n * 10n ** 12n);
     expect(world.state().uncounted).toStrictEqual(['tenant_memory_gb_hours']);
+  });
+
+  test('whose record is damaged shows a balance as unused', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const { counts } = cpuBudget(0);
+    await ledger.writeRecords([{ key: `${BOOK_PREFIX}${TENANT}/${CPU}`, value: '{"tenant"' }]);
+    await using world = await start({ clock, ledger, budget: cpuBudget(600) });
+    await world.credits.add({ tenant: TENANT, key: 'one', amount: decimalFromNanos(1n), counts });
+    await pass(clock, 20 + 70);
+    expect(world.controller.prepaidUsed(TENANT, counts)).toBeUndefined();
+    const other = { kind: 'metric', metric: 'tenant_gpu_hours' } as const;
+    expect(world.controller.prepaidUsed(TENANT, other)).toBe(0n);
   });
 
   test('is the same after a restart', async () => {

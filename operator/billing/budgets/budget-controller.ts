@@ -87,11 +87,12 @@ export class BudgetController {
 
   /**
    * A tenant's usage in closed windows since its first credit in this unit, in the units of a
-   * budget. Undefined while it is unknown.
+   * budget. Undefined while it is unknown, and when the record of it is damaged.
    */
   prepaidUsed(tenant: string, counts: BudgetCounts): bigint | undefined {
     if (!this.#accounts.areMade) return undefined;
     const { prepaid } = this.#options;
+    if (prepaid.isDamaged(tenant, counts)) return undefined;
     const stored = this.#accounts.balanceIn(tenant, counts);
     const account =
       stored !== undefined && Number.isFinite(stored.period.from)

@@ -102,6 +102,11 @@ export class PrepaidBalances {
     return this.#books.get(nameOf({ tenant, counts }));
   }
 
+  /** True when the record of a tenant's book in this unit is damaged: its usage is unknown. */
+  isDamaged(tenant: string, counts: BudgetCounts): boolean {
+    return this.#damaged.has(BOOK_PREFIX + nameOf({ tenant, counts }));
+  }
+
   /** Adds an event to the books once; ignores repeats. */
   add(sequence: number, event: UsageEvent): void {
     if (sequence <= this.#position) return;

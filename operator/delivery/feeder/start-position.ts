@@ -77,14 +77,10 @@ export async function reservePosition(
   destination: Pick<DestinationSettings, 'name' | 'type' | 'startFrom'>,
   now: number,
 ): Promise<WriteOutcome> {
-  const { name, type } = destination;
+  const { name } = destination;
   const cursor = ledger.cursors().find((one) => one.destination === name);
   if (cursor !== undefined && cursor.retiredAt === undefined) return { kind: 'written' };
   const records = createDeliveryRecords(ledger, name);
-  const state = await records.state();
-  if (cursor !== undefined && (state === undefined || state.type === type)) {
-    return ledger.commitCursor(name, cursor.sequence, { from: cursor.sequence });
-  }
   const start = await findStartPosition(ledger, records, destination, now);
   return start.kind === 'failed' ? start : { kind: 'written' };
 }

@@ -9,7 +9,7 @@ import type { Delivery } from '../delivery.ts';
 import { destinationGauge } from '../destination-gauge.ts';
 import type { PriceQuestion } from './price-comparison.ts';
 
-/** Interval between checks whether a comparison is due. */
+/** Interval between checks whether one is due. A change of a PriceBook causes one at once. */
 const CHECK_EVERY_MS = 60_000;
 /** Interval between comparisons. People change prices at a destination at any time. */
 const COMPARE_EVERY_MS = 3_600_000;
@@ -28,6 +28,8 @@ export interface PriceReport {
 interface PriceWatchOptions {
   readonly delivery: Pick<Delivery, 'statuses' | 'comparePrices'>;
   readonly prices: () => Omit<PriceQuestion, 'day'>;
+  /** Calls `listener` when the prices may have changed. Returns the function that unsubscribes. */
+  readonly subscribe: (listener: () => void) => () => void;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly registry: Registry;
@@ -62,11 +64,16 @@ export class PriceWatch {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
+    const { clock, subscribe } = this.#options;
+    let changed = new AbortController();
+    const unsubscribe = subscribe(() => changed.abort());
     while (!signal.aborted) {
       await this.#checkAll(signal);
-      await clock.sleep(CHECK_EVERY_MS, signal).catch(() => undefined);
+      const either = AbortSignal.any([signal, changed.signal]);
+      await clock.sleep(CHECK_EVERY_MS, either).catch(() => undefined);
+      if (changed.signal.aborted) changed = new AbortController();
     }
+    unsubscribe();
   }
 
   /**

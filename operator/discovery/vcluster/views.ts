@@ -1,7 +1,7 @@
 import type { Projected, Projection, RawObject } from '../../kubernetes/source.ts';
-import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
+import { identityOf, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 import type { NodeMode } from '../tenant-cluster.ts';
-import { createdAtOf, identityOf, type Metadata, metadataOf } from '../views.ts';
+import { createdAtOf, type Metadata, metadataOf } from '../views.ts';
 import { nodeModeOf } from './node-mode.ts';
 import { DISCOVERY_APPS, MANAGED_BY_LABEL } from './selection.ts';
 

@@ -83,7 +83,13 @@ function createPodMeter(input: MeterInput) {
     /** Charges one pod inside the window. */
     measure: createWindowVisitor(input, visit, visitFree),
     /** Charges what is carried into the window, one pod at a step. */
-    measurePast: () => visitPast(input, input.observation.pods, visit, onLateNodes(input)),
+    measurePast: () =>
+      visitPast(
+        input,
+        input.observation.pods,
+        visit,
+        onLateNodes(input, ({ node }) => node),
+      ),
   };
 }
 

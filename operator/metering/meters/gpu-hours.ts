@@ -57,7 +57,7 @@ export const meterGpuHours: Meter = function* (input) {
         }
       }
     },
-    onLateNodes(input),
+    onLateNodes(input, ({ node }) => node),
   );
 };
 
@@ -136,7 +136,6 @@ export const meterClaimedGpus: Meter = function* (input) {
     // Drivers name the pool after the node that its devices belong to.
     return gpu && (node ?? gpu.pool);
   };
-  const lateNodes = new Set([...observation.nodes.late()].map(({ name }) => name));
   yield* visitWindowSpans(
     input,
     claimUses(observation),
@@ -165,8 +164,6 @@ export const meterClaimedGpus: Meter = function* (input) {
         }
       }
     },
-    lateNodes.size === 0
-      ? undefined
-      : ({ spans }) => spans.some(({ state }) => lateNodes.has(nodeOf(state) ?? '')),
+    onLateNodes(input, nodeOf),
   );
 };

@@ -148,14 +148,17 @@ function lateOf<S>(
   return late;
 }
 
-/** Selects pods on nodes whose billed past has changed; undefined without such nodes. */
-export function onLateNodes(
+/**
+ * Selects what is on nodes whose billed past has changed; undefined without such nodes. An object
+ * whose own billed past differs is late itself, so its current spans decide.
+ */
+export function onLateNodes<S>(
   input: MeterInput,
-): ((timeline: Timeline<{ readonly node: string }>) => boolean) | undefined {
+  nodeOf: (state: S) => string | undefined,
+): ((timeline: Timeline<S>) => boolean) | undefined {
   const names = new Set([...input.observation.nodes.late()].map(({ name }) => name));
   if (names.size === 0) return undefined;
-  return ({ spans, billed = [] }) =>
-    [...spans, ...billed].some(({ state }) => names.has(state.node));
+  return ({ spans }) => spans.some(({ state }) => names.has(nodeOf(state) ?? ''));
 }
 
 function mappedTo({ namespace, source }: TenantCluster, objects: string): Mapped {

@@ -4,6 +4,7 @@ import {
   amountAt,
   conditionOf,
   countAt,
+  identityOf,
   recordAt,
   textAt,
   timeAt,
@@ -83,15 +84,12 @@ const MIB = 2n ** 20n;
  * down.
  */
 export const projectBareMetalHost: Projection<MachineRecord> = (object) => {
-  const metadata = recordAt(object, 'metadata');
+  const identity = identityOf(object);
+  if (identity === undefined) return undefined;
   const hardware = recordAt(recordAt(object, 'status'), 'hardware');
-  const { uid, namespace, name } = {
-    uid: textAt(metadata, 'uid'),
-    namespace: textAt(metadata, 'namespace'),
-    name: textAt(metadata, 'name'),
-  };
+  const { uid, namespace, name } = identity;
   return recordOf(object, 'BareMetalHost', {
-    ids: [`metal3://${uid ?? ''}`, `metal3://${namespace ?? ''}/${name ?? ''}`],
+    ids: [`metal3://${uid}`, `metal3://${namespace}/${name}`],
     cpu: nanos(countAt(recordAt(hardware, 'cpu'), 'count')),
     memory: nanos(countAt(hardware, 'ramMebibytes')) * MIB,
     down: recordAt(object, 'spec')['online'] === false,
@@ -118,19 +116,15 @@ function recordOf(
   kind: string,
   stated: RecordFields,
 ): MachineRecord | undefined {
-  const metadata = recordAt(object, 'metadata');
-  const uid = textAt(metadata, 'uid');
-  const name = textAt(metadata, 'name');
-  if (uid === undefined || name === undefined) return undefined;
-  const namespace = textAt(metadata, 'namespace') ?? '';
+  const identity = identityOf(object);
+  if (identity === undefined) return undefined;
+  const { name, namespace } = identity;
   const { ids, cluster, nodeName, cpu = 0n, memory = 0n, extended = NONE, downSince } = stated;
   return {
-    uid,
-    name,
-    namespace,
+    ...identity,
     title: `${kind} ${namespace === '' ? '' : `${namespace}/`}${name}`,
     ids: ids.flatMap((id) => id?.toLowerCase() ?? []),
-    labels: labelsOf(recordAt(metadata, 'labels')),
+    labels: labelsOf(recordAt(recordAt(object, 'metadata'), 'labels')),
     cpu,
     memory,
     extended,

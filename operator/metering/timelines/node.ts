@@ -3,6 +3,7 @@ import { type HamiDevice, hamiDevices } from './hami-node.ts';
 import {
   amountAt,
   conditionOf,
+  identityOf,
   listAt,
   recordAt,
   textAt,
@@ -53,10 +54,9 @@ export interface NodeTaint {
 
 /** Reads the fields of a Node that bear on billing; undefined for a malformed object. */
 export function projectNode(object: RawObject): NodeView | undefined {
+  const identity = identityOf(object);
+  if (identity === undefined) return undefined;
   const metadata = recordAt(object, 'metadata');
-  const uid = textAt(metadata, 'uid');
-  const name = textAt(metadata, 'name');
-  if (uid === undefined || name === undefined) return undefined;
   const status = recordAt(object, 'status');
   const capacity = recordAt(status, 'capacity');
   const notReadySince = notReady(status);
@@ -64,8 +64,7 @@ export function projectNode(object: RawObject): NodeView | undefined {
   const machine = textAt(recordAt(status, 'nodeInfo'), 'systemUUID');
   const providerId = textAt(recordAt(object, 'spec'), 'providerID');
   return {
-    uid,
-    name,
+    ...identity,
     namespace: '',
     labels: labelsOf(recordAt(metadata, 'labels')),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,

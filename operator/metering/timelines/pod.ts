@@ -14,7 +14,14 @@ import {
   sameOwnerLabels,
   withGpus,
 } from './object-labels.ts';
-import { conditionOf, listAt, recordAt, textAt, timeAt } from '../../kubernetes/raw-fields.ts';
+import {
+  conditionOf,
+  identityOf,
+  listAt,
+  recordAt,
+  textAt,
+  timeAt,
+} from '../../kubernetes/raw-fields.ts';
 import { type Api, API_OF_HOST, shareText } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
 import { change, currentState, enter, type Timeline, widthOf } from './timeline.ts';
@@ -47,10 +54,9 @@ export interface PodView extends Projected {
  * (docs/explanation/metering.md#pods).
  */
 export function projectPod(object: RawObject, api: Api = API_OF_HOST): PodView | undefined {
+  const identity = identityOf(object);
+  if (identity === undefined) return undefined;
   const metadata = recordAt(object, 'metadata');
-  const uid = textAt(metadata, 'uid');
-  const name = textAt(metadata, 'name');
-  if (uid === undefined || name === undefined) return undefined;
   const spec = recordAt(object, 'spec');
   const status = recordAt(object, 'status');
   const phase = textAt(status, 'phase');
@@ -58,9 +64,8 @@ export function projectPod(object: RawObject, api: Api = API_OF_HOST): PodView |
   const times = lifetime(status, terminal);
   const node = textAt(spec, 'nodeName');
   return {
-    uid,
-    name,
-    namespace: shareText(textAt(metadata, 'namespace') ?? '', api),
+    ...identity,
+    namespace: shareText(identity.namespace, api),
     labels: podLabels(metadata, api),
     requests: effectiveRequests(spec, status, api),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,

@@ -1,6 +1,13 @@
 import type { Projected, RawObject } from '../../kubernetes/source.ts';
 import { type ObjectLabels, objectLabels, sameLabels, withGpus } from './object-labels.ts';
-import { amountAt, listAt, recordAt, textAt, timeAt } from '../../kubernetes/raw-fields.ts';
+import {
+  amountAt,
+  identityOf,
+  listAt,
+  recordAt,
+  textAt,
+  timeAt,
+} from '../../kubernetes/raw-fields.ts';
 import { type Api, API_OF_HOST } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
 import { currentState, enter, followRetained, type Timeline, widthOf } from './timeline.ts';
@@ -53,16 +60,13 @@ export function projectResourceClaim(
   object: RawObject,
   api: Api = API_OF_HOST,
 ): ResourceClaimView | undefined {
+  const identity = identityOf(object);
+  if (identity === undefined) return undefined;
   const metadata = recordAt(object, 'metadata');
-  const uid = textAt(metadata, 'uid');
-  const name = textAt(metadata, 'name');
-  if (uid === undefined || name === undefined) return undefined;
   const status = recordAt(object, 'status');
   const consumers = listAt(status, 'reservedFor');
   return {
-    uid,
-    name,
-    namespace: textAt(metadata, 'namespace') ?? '',
+    ...identity,
     labels: isMadeForPod(metadata) ? NO_LABELS : withGpus(objectLabels(metadata, api), api),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
     pods: consumers.filter(isPod).flatMap((consumer) => textAt(consumer, 'uid') ?? []),

@@ -3,6 +3,7 @@ import { FULL, migProfile } from './gpu-device.ts';
 import {
   amountAt,
   countAt,
+  identityOf,
   listAt,
   recordAt,
   textAt,
@@ -58,20 +59,17 @@ export function projectResourceSlice(
   api: Api = API_OF_HOST,
 ): ResourceSliceView | undefined {
   const metadata = recordAt(object, 'metadata');
-  const uid = textAt(metadata, 'uid');
-  const name = textAt(metadata, 'name');
+  const identity = identityOf(object);
   const spec = recordAt(object, 'spec');
   const driver = textAt(spec, 'driver');
   const pool = recordAt(spec, 'pool');
   const poolName = textAt(pool, 'name');
-  if (uid === undefined || name === undefined) return undefined;
-  if (driver === undefined || poolName === undefined) return undefined;
+  if (identity === undefined || driver === undefined || poolName === undefined) return undefined;
   const node = textAt(spec, 'nodeName');
   const listed = listAt(spec, 'devices').slice(0, MOST_DEVICES);
   const devices = listed.flatMap((device) => publishedDevice(device, driver, api));
   return {
-    uid,
-    name,
+    ...identity,
     namespace: '',
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
     driver,

@@ -4,6 +4,7 @@ import {
   amountAt,
   conditionOf,
   countAt,
+  identityOf,
   listAt,
   recordAt,
   textAt,
@@ -43,17 +44,14 @@ export function projectVolumeClaim(
   object: RawObject,
   api: Api = API_OF_HOST,
 ): VolumeClaimView | undefined {
+  const identity = identityOf(object);
+  if (identity === undefined) return undefined;
   const metadata = recordAt(object, 'metadata');
-  const uid = textAt(metadata, 'uid');
-  const name = textAt(metadata, 'name');
-  if (uid === undefined || name === undefined) return undefined;
   const spec = recordAt(object, 'spec');
   const status = recordAt(object, 'status');
   const requested = recordAt(recordAt(spec, 'resources'), 'requests');
   return {
-    uid,
-    name,
-    namespace: textAt(metadata, 'namespace') ?? '',
+    ...identity,
     labels: objectLabels(metadata, api),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
     bound: status['phase'] === 'Bound',
@@ -107,19 +105,16 @@ export function projectLoadBalancer(
   object: RawObject,
   api: Api = API_OF_HOST,
 ): LoadBalancerView | undefined {
+  const identity = identityOf(object);
+  if (identity === undefined) return undefined;
   const metadata = recordAt(object, 'metadata');
-  const uid = textAt(metadata, 'uid');
-  const name = textAt(metadata, 'name');
-  if (uid === undefined || name === undefined) return undefined;
   if (recordAt(object, 'spec')['type'] !== 'LoadBalancer') return undefined;
   const ingress = listAt(recordAt(recordAt(object, 'status'), 'loadBalancer'), 'ingress');
   const hasAddress = ingress.some(
     (entry) => textAt(entry, 'ip') !== undefined || textAt(entry, 'hostname') !== undefined,
   );
   return {
-    uid,
-    name,
-    namespace: textAt(metadata, 'namespace') ?? '',
+    ...identity,
     labels: objectLabels(metadata, api),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
     provisioned: hasAddress,
@@ -155,18 +150,15 @@ export interface WorkloadState {
  * malformed object (docs/explanation/metering.md#instance-hours).
  */
 export function projectWorkload(object: RawObject): WorkloadView | undefined {
+  const identity = identityOf(object);
+  if (identity === undefined) return undefined;
   const metadata = recordAt(object, 'metadata');
-  const uid = textAt(metadata, 'uid');
-  const name = textAt(metadata, 'name');
-  if (uid === undefined || name === undefined) return undefined;
   const status = recordAt(object, 'status');
   const available = conditionOf(status, 'Available');
   const readyAt =
     available?.['status'] === 'True' ? timeAt(available, 'lastTransitionTime') : undefined;
   return {
-    uid,
-    name,
-    namespace: textAt(metadata, 'namespace') ?? '',
+    ...identity,
     labels: objectLabels(metadata),
     createdAt: timeAt(metadata, 'creationTimestamp') ?? 0,
     ready: countAt(status, 'readyReplicas') > 0 && !isPaused(metadata),

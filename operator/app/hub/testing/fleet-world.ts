@@ -1,11 +1,7 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { stablePort } from '../../../../e2e/control-plane/ports.ts';
 import type { LedgerDatabase, Role } from '../../../settings/settings.ts';
-import { settingsFrom } from '../../../settings/testing/settings.ts';
 import { type MeterFacts, reportMeter } from '../../fleet/meter-report.ts';
 import type { Cursor, Ledger } from '../../../ledger/ledger.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent } from '../../../ledger/testing/events.ts';
@@ -18,10 +14,10 @@ import { deriveEventId } from '../../../model/event-id.ts';
 import type { UsageEvent } from '../../../model/event.ts';
 import { isRecord } from '../../../model/is-record.ts';
 import type { Tenant } from '../../../model/tenant.ts';
-import { Scrubber } from '../../../telemetry/scrubber.ts';
 import { systemClock } from '../../../telemetry/system-clock.ts';
 import { createMemoryLogger } from '../../../telemetry/testing/memory-logger.ts';
-import { type OwnCluster, runProcess } from '../../run-process.ts';
+import type { OwnCluster } from '../../run-process.ts';
+import { type OperatorProcess, startOperator } from '../../testing/operator-process.ts';
 
 /** What the meter of a stream would do, as far as a hub sees it. */
 export interface PlayedMeter {
@@ -153,77 +149,51 @@ export async function playMeter(
   };
 }
 
-export interface RunningHub {
-  readonly lines: readonly string[];
+/** A hub, with what it answers as JSON. */
+export interface RunningHub extends Pick<OperatorProcess, 'log' | 'stop'> {
   get(path: string): Promise<{ readonly status: number; readonly json: unknown }>;
   text(path: string): Promise<string>;
-  stop(): Promise<unknown>;
 }
 
-/**
- * A whole hub at a port of its own, in a cluster only where one is given. Resolves once it is
- * ready.
- */
-export async function startHub(
+type HubParameters = readonly [
   databases: readonly LedgerDatabase[],
-  environment: Readonly<Record<string, string>> = {},
+  environment?: Readonly<Record<string, string>>,
   cluster?: OwnCluster,
   pod?: string,
-): Promise<RunningHub> {
-  const directory = await mkdtemp(join(tmpdir(), 'meterfeed-hub-'));
-  const port = await stablePort(join(directory, 'port'));
-  const settings = settingsFrom({
-    ROLE: 'hub',
-    CLUSTER_NAME: 'hub',
-    REGION: 'none',
-    LEDGER_URL: databases.map(databaseUrl).join(','),
-    LEDGER_DURABILITY: 'storage',
-    DATA_DIR: directory,
-    LISTEN_ADDR: `127.0.0.1:${port}`,
-    ...environment,
-  });
-  const stopping = new AbortController();
-  const logger = createMemoryLogger();
-  const running = runProcess(
-    {
-      version: '1.2.3',
-      environment: settings,
-      instance: `hub-${port}`,
-      clock: systemClock,
-      random: Math.random,
-      logger: { ...logger, setLevel: () => undefined },
-      scrubber: new Scrubber(),
-      cluster,
-      pod,
-    },
-    stopping.signal,
-  );
-  const address = `http://127.0.0.1:${port}`;
-  await readyAt(address);
-  return {
-    lines: logger.lines,
-    get: async (path) => {
-      const response = await fetch(address + path);
-      return { status: response.status, json: await response.json() };
-    },
-    text: async (path) => (await fetch(address + path)).text(),
-    stop: async () => {
-      stopping.abort();
-      const end = await running;
-      await rm(directory, { recursive: true, force: true });
-      return end;
-    },
-  };
+];
+
+/** Starts a hub as {@link beginHub} does. Resolves when it is ready. */
+export async function startHub(...parameters: HubParameters): Promise<RunningHub> {
+  const hub = await beginHub(...parameters);
+  await hub.answers();
+  return hub;
 }
 
-async function readyAt(address: string): Promise<void> {
-  const deadline = performance.now() + 30_000;
-  for (;;) {
-    const response = await fetch(`${address}/readyz`).catch(() => undefined);
-    if (response?.ok === true) return;
-    if (performance.now() > deadline) throw new Error('the hub does not become ready');
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
+/** A whole hub, in a cluster only where one is given. */
+export async function beginHub(
+  ...[databases, environment = {}, cluster, pod]: HubParameters
+): Promise<RunningHub & Pick<OperatorProcess, 'answers'>> {
+  const process = await startOperator({
+    cluster,
+    environment: {
+      ROLE: 'hub',
+      CLUSTER_NAME: 'hub',
+      REGION: 'none',
+      LEDGER_URL: databases.map(databaseUrl).join(','),
+      LEDGER_DURABILITY: 'storage',
+      ...environment,
+    },
+    instance: `hub-${randomUUID()}`,
+    pod,
+  });
+  return {
+    ...process,
+    get: async (path) => {
+      const response = await process.call('GET', path);
+      return { status: response.status, json: await response.json() };
+    },
+    text: async (path) => (await process.get(path)).text,
+  };
 }
 
 /** As LEDGER_URL has it. */
