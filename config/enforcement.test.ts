@@ -14,7 +14,7 @@ import {
 } from '../operator/billing/enforcement/testing/alerts.ts';
 import {
   createEstate,
-  type Estate,
+  type ApiServerEstate,
   synced,
 } from '../operator/billing/enforcement/testing/estate.ts';
 import {
@@ -46,7 +46,7 @@ const ENFORCEMENT = [
 
 let directory = '';
 let kubeconfig = '';
-let estate: Estate;
+let estate: ApiServerEstate;
 let serial = 0;
 
 beforeAll(async () => {

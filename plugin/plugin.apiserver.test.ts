@@ -258,7 +258,7 @@ describe('who may only read', () => {
     2 * PATIENCE_MS,
   );
 
-  test('sees no gaps, and is not told so', async () => {
+  test('sees no gaps, and gets no message about it', async () => {
     const { code, out } = await meterfeed('reader', [
       'gaps',
       '--from',
@@ -318,7 +318,7 @@ describe('who may only read', () => {
     expect(err).toMatch(/meterfeed-api-operator/);
   });
 
-  test('is not told of dead letters', async () => {
+  test('does not see dead letters', async () => {
     const { out } = await meterfeed('reader', ['replay', 'invoicing']);
     expect(out).toBe('No dead letters: everything was accepted.\n');
   });
@@ -338,7 +338,7 @@ describe('who may only read', () => {
   });
 });
 
-test('who has no rights reads something, or is not told what is missing', async () => {
+test('a user without rights reads something, or does not learn what is missing', async () => {
   const { code, out, err } = await meterfeed('nobody', ['usage']);
   expect([code, out]).toStrictEqual([1, '']);
   expect(err).toMatch(/"nobody" cannot get resource "services\/proxy"/);

@@ -41,7 +41,7 @@ test('what needs a hand is read too late', () => {
   }
 });
 
-test('the first release tells what changed against states that nobody released, or fills more than a page', () => {
+test('the first release lists what changed against states that nobody released, or fills more than a page', () => {
   const first = versions.at(-1) ?? '';
   expect([...first.matchAll(/^### (.*)$/gm)].map(([, kind]) => kind)).toEqual(['Added']);
   expect(first.split('\n').length).toBeLessThanOrEqual(60);

@@ -107,7 +107,7 @@ describe('a catalogue refuses the bundle', () => {
     expect(await complaints(OLM_BUNDLE)).toBe('');
   });
 
-  test('and nobody would hear of it', async () => {
+  test('and nobody would notice', async () => {
     const broken = join(directory, 'broken');
     await cp(OLM_BUNDLE, broken, { recursive: true });
     await rm(join(broken, 'manifests/pricebooks.meterfeed.io.customresourcedefinition.yaml'));

@@ -82,7 +82,7 @@ describe('a release', () => {
     expect(await read('first', 'notes.md')).toBe('### Fixed\n\n- Exact.\n');
   });
 
-  test('is written although its image can be exchanged and nothing is said of it, or says one reason only', async () => {
+  test('is written although its image can be exchanged and no message says so, or says one reason only', async () => {
     await expect(write('refused', { image: 'meterfeed:1.2.3', version: '1.2.4' })).rejects.toThrow(
       /image: "meterfeed:1\.2\.3": is not pinned.*\n.*no section "## \[1\.2\.4\] - /,
     );

@@ -33,7 +33,7 @@ describe('make run', () => {
       (name) => livingProcess(join(files.directory, `${name}.pid`)),
     );
 
-  test('brings everything up, tells where, and leaves no process behind on Ctrl-C', async () => {
+  test('brings everything up, prints where, and leaves no process behind on Ctrl-C', async () => {
     const run = start();
     await run.ready;
     expect(processes()).not.toContain(undefined);
@@ -96,7 +96,7 @@ describe('make run', () => {
     await expectExit(next, 0);
   }, 120_000);
 
-  test('the death of the operator ends everything, instead of being said and made up for', async () => {
+  test('the death of the operator ends everything, instead of being logged and made up for', async () => {
     const run = start({ API_TOKEN: 'secret-of-the-reader' });
     await run.ready;
     // What it prints to try works with the token, which it does not print.

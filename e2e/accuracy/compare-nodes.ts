@@ -17,7 +17,7 @@ export function compareNodes(
   blinds: readonly Blind[],
   events: readonly ReceivedEvent[],
 ): NodeComparison {
-  const wasUnseen = ({ downTold: downReported, removedAt }: NodeLife): boolean =>
+  const wasUnseen = ({ downReported, removedAt }: NodeLife): boolean =>
     isUnseen(blinds, 'nodes', downReported, removedAt);
   const seen = lives.filter((life) => !wasUnseen(life));
   const unseen = lives.filter(wasUnseen);

@@ -173,7 +173,7 @@ function arrivalsOf(
  * while it saw no claims; or its node went down and was removed while it saw no nodes.
  */
 function wasUnseen(life: PodLife, { blinds, outages }: PodTruth): boolean {
-  const { startedAt, finishTold: finishReported, removedAt, claimRemovedAt, node } = life;
+  const { startedAt, finishReported, removedAt, claimRemovedAt, node } = life;
   if (isUnseen(blinds, 'pods', finishReported, removedAt)) return true;
   if (
     claimRemovedAt !== undefined &&

@@ -10,7 +10,7 @@ export interface UndatedFigures {
   /** Of them those that changed while the operator was down. */
   readonly while_down: number;
   /** Of those the ones that came and went without any watch that tells of it; nobody can bill them. */
-  readonly never_told: number;
+  readonly never_reported: number;
   /** Billed beyond the truth; one line each. */
   readonly overbilled: readonly string[];
   /** Billed less than the truth by more than the events say; one line each. */
@@ -51,7 +51,7 @@ export function compareUndated(
       of,
       things: things.length,
       while_down: decisions.filter(({ whileDown }) => whileDown).length,
-      never_told: decisions.filter(({ neverTold: neverReported }) => neverReported).length,
+      never_reported: decisions.filter(({ neverReported }) => neverReported).length,
       overbilled: decisions.flatMap(({ over }) => over ?? []),
       unsaid: decisions.flatMap(({ unsaid }) => unsaid ?? []),
       without_event: decisions.flatMap(({ withoutEvent }) => withoutEvent ?? []),
@@ -63,7 +63,7 @@ export function compareUndated(
 
 interface Decision {
   readonly whileDown: boolean;
-  readonly neverTold: boolean;
+  readonly neverReported: boolean;
   readonly over?: string;
   readonly unsaid?: string;
   readonly withoutEvent?: string;
@@ -109,7 +109,7 @@ function decisionOf(
   const last = Math.max(...stretches.map(({ to }) => to.to));
   const neverReported = ownerUnseen === true || isUnseen(blinds, kind, first, last);
   const arrivalMs = dated !== true && isOff(changes) ? LIVE_MS : 0;
-  const decision = { whileDown, neverTold: neverReported, beyond: 0, short: 0 };
+  const decision = { whileDown, neverReported, beyond: 0, short: 0 };
   for (const [metric, parts] of Map.groupBy(stretches, (stretch) => stretch.metric)) {
     const rate = Math.max(...parts.map(({ perHour }) => perHour));
     const paid = bills.reduce((sum, bill) => sum + (bill.paid.get(metric) ?? 0n), 0n);

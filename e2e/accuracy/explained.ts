@@ -1,7 +1,7 @@
 import type { ReceivedEvent } from '../long/received.ts';
 
 export interface Explained {
-  readonly asked: number;
+  readonly checked: number;
   /** Ids of events that were not explained, or whose objects do not add up to their number. */
   readonly wrong: readonly string[];
 }
@@ -55,5 +55,5 @@ export async function explainSome(
       wrong.push(`${id}: ${sum}, not ${quantity}`);
     }
   }
-  return { asked: chosen.length, wrong };
+  return { checked: chosen.length, wrong };
 }

@@ -78,7 +78,13 @@ async function stopOperator(options: FaultOptions, downMs: number): Promise<Blin
   await watchesAgain(options, 0);
   const from = begun - JOURNAL_AGE_MS;
   const now = Date.now();
-  return { from, to: now + ARRIVAL_MS, down, untold: { from, to: now }, kinds: expired(options) };
+  return {
+    from,
+    to: now + ARRIVAL_MS,
+    down,
+    unreported: { from, to: now },
+    kinds: expired(options),
+  };
 }
 
 /** The API server is restarted, and knows no version of before. */
@@ -99,7 +105,7 @@ async function stopApiServer(options: FaultOptions, withOperator: boolean): Prom
     from,
     to: now + ARRIVAL_MS,
     // An operator that went on had been told of all that was there before.
-    untold: { from: restarted || withOperator ? begun - JOURNAL_AGE_MS : begun, to: now },
+    unreported: { from: restarted || withOperator ? begun - JOURNAL_AGE_MS : begun, to: now },
     kinds: WATCHED,
     ...(withOperator && { down }),
   };

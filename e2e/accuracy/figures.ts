@@ -26,7 +26,7 @@ export interface Blind {
   /** From the end of the operator's process to the start of the next; absent where it went on. */
   readonly down?: Stopped;
   /** What came and went within this of a kind whose watch could not go on was never told of. */
-  readonly untold: Stopped;
+  readonly unreported: Stopped;
   /** The watches that could not go on where they were, so that nobody saw what went on with these. */
   readonly kinds: readonly Watched[];
 }

@@ -24,7 +24,7 @@ export interface NodeLife {
   /** As its taint says: from here on it is down, until it is gone. */
   readonly downAt: number;
   /** When the taint was written, and when the node was gone; our clock. */
-  readonly downTold: number;
+  readonly downReported: number;
   readonly removedAt: number;
 }
 
@@ -105,7 +105,7 @@ export async function replaceNodes(
       owner: tenantClusterId(cluster),
       createdAt,
       downAt,
-      downTold: downReported,
+      downReported,
       removedAt: Date.now(),
     });
   }

@@ -31,7 +31,7 @@ export interface PodLife {
   /** The last finish of a container. */
   readonly finishedAt: number;
   /** When the final status was written, and when the object was gone; our clock. */
-  readonly finishTold: number;
+  readonly finishReported: number;
   readonly removedAt: number;
   /** When its claim was gone, for one that had one. */
   readonly claimRemovedAt?: number;
@@ -149,7 +149,7 @@ export async function livePod(api: ApiClient, plan: PodPlan): Promise<PodEnd> {
     tenantCluster: tenantClusterId(plan.cluster),
     startedAt: Date.parse(firstStartedAt),
     finishedAt: Date.parse(finishedAt),
-    finishTold: finishReported,
+    finishReported,
     removedAt,
     shape,
     node,

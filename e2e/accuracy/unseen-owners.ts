@@ -17,7 +17,7 @@ export function whatTheyHad(
   const undated: Undated[] = [];
   for (const { installed, gone, ends } of uninstalled) {
     const isUnseen = blinds.some(
-      ({ untold: unreported, kinds }) =>
+      ({ unreported, kinds }) =>
         kinds.includes('statefulsets') &&
         installed.from >= unreported.from &&
         gone.to <= unreported.to,

@@ -113,7 +113,7 @@ async function soak(): Promise<void> {
     appendFileSync(values.readings, `${JSON.stringify(reading)}\n`);
     const minute = due / MINUTE_MS;
     if (values.snapshots !== undefined && minute > 0 && minute % Number(values.every) === 0) {
-      await operator.ask(`snapshot:${join(values.snapshots, `${minute}.heapsnapshot`)}`);
+      await operator.query(`snapshot:${join(values.snapshots, `${minute}.heapsnapshot`)}`);
     }
   }
   const [report] = await operator.reports();

@@ -98,7 +98,7 @@ describe('as the tables write their objects', async () => {
   await tables(TABLES, 'written');
 });
 
-describe('a real API server takes every object of the tables, and its list says what its watch said', () => {
+describe('a real API server takes every object of the tables, and its list shows what its watch showed', () => {
   test.each(KINDS)(
     '%s',
     async (kind) => {

@@ -52,11 +52,11 @@ test('a source that fails gives way to the next, and says why', async () => {
   expect(lines).toContain('far away: not possible here: no route');
 });
 
-test('when nothing works the error lists what was tried and how to mend it', async () => {
+test('when nothing works the error lists what was tried and how to fix it', async () => {
   const failing = source('far away', () => Promise.reject(new Error('no route')));
   await expect(
     findBinaries({ assets: undefined, cacheDirectory: root, progress, sources: [failing] }),
-  ).rejects.toThrow(/far away: no route[\s\S]*To mend it: .*KUBEBUILDER_ASSETS/);
+  ).rejects.toThrow(/far away: no route[\s\S]*To fix it: .*KUBEBUILDER_ASSETS/);
 });
 
 test('a build that fails half-way leaves nothing that looks complete', async () => {

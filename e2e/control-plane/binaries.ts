@@ -74,7 +74,7 @@ async function obtain(root: string, options: FindBinariesOptions): Promise<Contr
       '  KUBEBUILDER_ASSETS: not set',
       `  ${root}: empty`,
       ...failures,
-      'To mend it: install Go 1.21 or later with access to a Go module proxy (GOPROXY), ' +
+      'To fix it: install Go 1.21 or later with access to a Go module proxy (GOPROXY), ' +
         'or set KUBEBUILDER_ASSETS to a directory with the three programs.',
     ].join('\n'),
   );

@@ -18,7 +18,7 @@ describe('a shared test cluster', () => {
     expect(names).toContain(`namespace/${first}`);
   });
 
-  test('knows a new user and gives it no rights, and the audit log tells what it asked for', async () => {
+  test('knows a new user and gives it no rights, and the audit log has its requests', async () => {
     const kubeconfigPath = join(cluster.directory, 'nobody.kubeconfig');
     await writeFile(kubeconfigPath, await cluster.addUser('nobody', ['meterfeed:audited']));
     await expect(

@@ -87,7 +87,7 @@ describe('Lago', () => {
     expect(lago.account().invoices).toMatchObject([{ status: 'finalized' }]);
   });
 
-  test('signs with its own key unless asked for a shared one, and may take another', async () => {
+  test('signs with its own key unless a shared one is requested, and may take another', async () => {
     const lago = await world();
     const { url, requests } = await receiver();
     lago.webhooks.connect(url);

@@ -66,7 +66,7 @@ async function fillDisk(): Promise<void> {
 }
 
 async function giveRoom(): Promise<void> {
-  shim?.mend();
+  shim?.repair();
   await rm(ballast, { force: true });
 }
 

@@ -129,9 +129,9 @@ function createRun(plan: Plan, parts: RunParts) {
     const order = orderOf({}, { inspect: true });
     const report = await subjects.use(false, (subject) => subject.live(order));
     progress.note(report, []);
-    const told = report.end?.how !== 'completed' || report.end.reported.length > 0;
-    progress.ends.push(`${what}: ${told ? 'reported' : 'harmless'}`);
-    if (!told) return;
+    const isReported = report.end?.how !== 'completed' || report.end.reported.length > 0;
+    progress.ends.push(`${what}: ${isReported ? 'reported' : 'harmless'}`);
+    if (!isReported) return;
     // As an operator would: the snapshot is put back, and what is newer is measured again.
     restored = true;
     forgetLater();

@@ -46,7 +46,7 @@ export interface StageOptions {
   /** An empty directory. */
   readonly directory: string;
   readonly windowSeconds: number;
-  readonly verdict: Decision;
+  readonly decision: Decision;
   /** A bug of the operator, for the self-check. */
   readonly plant?: string;
 }
@@ -62,7 +62,7 @@ const OTHERS = ['honest-a', 'honest-b', 'honest-busy', 'honest-nodes'].map(tenan
 const BORN_BEFORE_MS = 86_400_000;
 
 export async function startStage(options: StageOptions): Promise<Stage> {
-  const { directory, verdict: decision, plant } = options;
+  const { directory, decision, plant } = options;
   const bornAt = Math.floor((Date.now() - BORN_BEFORE_MS) / 1000) * 1000;
   const secrets = createSecrets(VENDORS, OWN_APIS);
   const reader = tenantOf(HOSTILE_READER);

@@ -64,7 +64,7 @@ export async function runSuite(
   const stage = await startStage({
     directory,
     windowSeconds: WINDOW_SECONDS,
-    verdict: decision,
+    decision,
     plant: options.plant,
   });
   const suite = new Suite(stage, decision, active, options);
@@ -108,7 +108,7 @@ class Suite {
     const common = {
       address: stage.operator.address,
       token: stage.secrets.apiToken,
-      verdict: decision,
+      decision,
       isUp: () => stage.operator.isUp,
     };
     this.#bills = new Bills({
@@ -205,7 +205,7 @@ class Suite {
     for (let left = 2 * MOST_STARTS; left > 0; left -= 1) {
       if (left === MOST_STARTS) await this.#endRuns([...this.#active]);
       if (await operator.start()) {
-        await probes.tell(operator.pid ?? 'down');
+        await probes.report(operator.pid ?? 'down');
         this.#bills.excuse(Date.now() + SETTLING_MS + LATE_MS);
         return;
       }
@@ -215,7 +215,7 @@ class Suite {
 
   async #restart(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
     const { operator, probes } = this.#stage;
-    await probes.tell('down');
+    await probes.report('down');
     await operator.stop(signal);
     await this.#start();
   }
@@ -273,7 +273,7 @@ class Suite {
         console.error(`stall of ${own} ms (${parts}), runs ${[...this.#active].join(', ')}`);
       }
       if (operator.hasEnded) {
-        await probes.tell('down');
+        await probes.report('down');
         await this.#oneStart(() => this.#startAgain());
       }
       await delay(POLL_MS);

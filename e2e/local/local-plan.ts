@@ -4,13 +4,13 @@ import { parse } from 'yaml';
 import { translatePriceBook } from '../../operator/controllers/price-book-settings.ts';
 import { COLLECTOR_METRICS } from '../../operator/model/catalog.ts';
 import { decimalFromNanos } from '../../operator/model/decimal.ts';
-import type { Charge, PriceBook } from '../../operator/model/price-book.ts';
+import type { PriceCharge, PriceBook } from '../../operator/model/price-book.ts';
 import { amountText } from '../../operator/model/pricing/amount.ts';
 import { type PriceOnDay, pricesOn } from '../../operator/model/pricing/compare.ts';
 import { plainCharge } from '../../operator/model/pricing/same-charge.ts';
 
 const SAMPLE = resolve(join(import.meta.dirname, '../../config/samples/price-book.yaml'));
-const FREE: Charge = { kind: 'flat', picos: 0n, includedNanos: 0n };
+const FREE: PriceCharge = { kind: 'flat', picos: 0n, includedNanos: 0n };
 
 /** The default of DEFAULT_PLAN_CODE: the plan of all simulated tenants. */
 export const DEFAULT_PLAN = 'tenant-standard';
@@ -102,7 +102,7 @@ function chargeOf(prices: readonly PriceOnDay[]): object {
 }
 
 /** What a charge costs, in Lago's fields. Ranges follow each other without a hole, from 0 on. */
-function properties(charge: Charge, model: string): object {
+function properties(charge: PriceCharge, model: string): object {
   const beyond = charge.kind === 'flat' ? charge.picos : charge.beyondPicos;
   if (model === 'standard') return { amount: amountText(beyond) };
   const tiers = charge.kind === 'flat' ? [] : charge.tiers;

@@ -131,7 +131,7 @@ test.each([
 test.each([
   ['the brokers require TLS', () => kafkaSettings(cluster.encrypted)],
   ['the brokers do not use TLS', () => kafkaSettings(cluster.plain, { tls: true })],
-])('%s, and that is said at once', async (reason, settings) => {
+])('%s, and that is reported at once', async (reason, settings) => {
   const running = await load(settings());
   await running.append(2);
   await expect

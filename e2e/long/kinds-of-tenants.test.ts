@@ -73,7 +73,7 @@ describe('tenants of several kinds on one cluster', () => {
     await api?.close();
   });
 
-  test('what nobody asked for is billed to nobody', async () => {
+  test('what nobody requested is billed to nobody', async () => {
     await until({ 'tenant-tenant-a-a': perWindow(2) });
   });
 

@@ -16,7 +16,7 @@ export interface MonthReport {
   readonly lost: number;
   /** Events that the vendor counts twice. */
   readonly duplicated: number;
-  /** Units that are on no invoice, or on two, of which no condition tells. */
+  /** Units that are on no invoice, or on two, that no condition reports. */
   readonly invoiceMismatch: number;
   readonly wrong: readonly string[];
 }
@@ -70,7 +70,7 @@ export async function decision(
     const [is, stated] = [missing.get(key) ?? 0, reported.get(key) ?? 0];
     if (Math.abs(is - stated) < 1e-6) continue;
     invoiceMismatch += Math.abs(is - stated);
-    wrong.push(`${key}: ${is} on no invoice, ${stated} told (${why.get(key) ?? 'nothing is'})`);
+    wrong.push(`${key}: ${is} on no invoice, ${stated} reported (${why.get(key) ?? 'nothing is'})`);
   }
   return {
     events: offered.size,
@@ -105,7 +105,7 @@ function wrongLines(
   const made = vendor.lateLines();
   const known = new Set(late.map(({ id }) => id));
   const strange = made.filter((text) => ![...known].some((id) => text.includes(id)));
-  const wrong = strange.map((text) => `nobody asked for it: ${text}`);
+  const wrong = strange.map((text) => `unknown late line: ${text}`);
   for (const { id, state, reference } of late) {
     const count = made.filter((text) => text.includes(id)).length;
     const isDone = state === 'billed' && (count === 1 || reference === 'nothing');

@@ -36,12 +36,12 @@ export interface Month {
 /** What came of it: the invoices as `summary` has them, and the conditions that are left in the end. */
 export interface Outcome {
   readonly bill: string;
-  readonly told: readonly string[];
+  readonly reported: readonly string[];
   /** Units that are on no invoice or on two, and what the invoices' comparison tells of them. */
   readonly missing: number;
   readonly mismatch: number;
   /** Conditions that were there at any time. */
-  readonly everTold: ReadonlySet<string>;
+  readonly everReported: ReadonlySet<string>;
 }
 
 /** Lives through a month with the ledger, the delivery engine and one destination. */
@@ -73,10 +73,10 @@ export async function liveMonth(
     const examples = engine.delivery().statuses()[0]?.invoices?.examples ?? [];
     return {
       bill: summary(account, vendor.label),
-      told: engine.conditions(),
+      reported: engine.conditions(),
       missing,
       mismatch: -examples.reduce((sum, { difference }) => sum + Number(difference), 0),
-      everTold: everReported,
+      everReported,
     };
   } finally {
     await engine.stop();

@@ -319,12 +319,12 @@ const STRIPE_RULES = {
   },
 } as const;
 
-const textOf = ({ bill, told: reported }: Outcome): string =>
+const textOf = ({ bill, reported }: Outcome): string =>
   [bill, ...reported.map((type) => `! ${type}`)].join(' ');
 
 /** Whatever is on no invoice, or on two, is told to the unit, and nothing else was told at any time. */
 function expectReported(
-  { missing, mismatch, told: reported, everTold: everReported }: Outcome,
+  { missing, mismatch, reported, everReported }: Outcome,
   meanwhile?: string,
 ): void {
   expect(mismatch).toBeCloseTo(missing, 9);
@@ -394,7 +394,7 @@ describe.each(['never', 'generated'] as const)('Metronome, past statements: %s',
 
 const THIRTY_HOURS_LATE = '05T00 10, 31T23 4 @Feb 02T06:00, Feb 02T07:00 1';
 
-test('26 Stripe: a draft that somebody stops is told, and no other condition is', async () => {
+test('26 Stripe: a draft that somebody stops is reported, and no other condition is', async () => {
   const vendor = await startStripe({ stopsDrafts: true });
   const outcome = await liveMonth(vendor, { usage: '05T00 10, 20T00 5' });
   expect(textOf(outcome)).toBe('draft Jan 30, never 15 ! LateRefusals');

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { findPrometheus, requirePrometheus } from './programs.ts';
 
-test('where Prometheus is not installed, it is said how to', async () => {
+test('where Prometheus is not installed, the error says how to install it', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'no-prometheus-'));
   try {
     expect(await findPrometheus(directory)).toBeUndefined();

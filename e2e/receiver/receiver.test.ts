@@ -92,7 +92,7 @@ test('a batch that comes again adds no line, also after a restart and a torn las
   expect(await readFile(file, 'utf8')).toBe('{"id":"a","quantity":1}\n{"id":"b","quantity":1}\n');
 });
 
-test('a receiver in trouble refuses what it is told to, and nothing else', async () => {
+test('a receiver in trouble refuses what it is set to refuse, and nothing else', async () => {
   await receiver.stop();
   const refusal = { status: 422, containing: '"id":"b"' };
   receiver = await startReceiver({ file, secret: SECRET, port: 0, refusal });
@@ -101,7 +101,7 @@ test('a receiver in trouble refuses what it is told to, and nothing else', async
   expect(await readFile(file, 'utf8')).toBe('{"id":"a","quantity":1}\n');
 });
 
-test('whoever watches the receiver is not told what it refused, and why', async () => {
+test('a watcher of the receiver does not see what it refused, and why', async () => {
   const body = `[${usage('a', '1')}]`;
   await post(body, sign(`${body} `));
   await post(body, sign(`${body} `));

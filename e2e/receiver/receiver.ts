@@ -95,7 +95,7 @@ function handle(
     return { status, text: JSON.stringify({ error }), error };
   };
   if (refusal !== undefined && body.includes(refusal.containing)) {
-    return refuse(refusal.status, `refused as asked: contains "${refusal.containing}"`);
+    return refuse(refusal.status, `refused by the set rule: contains "${refusal.containing}"`);
   }
   if (secret !== undefined) {
     const header = request.headers[SIGNATURE_HEADER];

@@ -24,7 +24,7 @@ export function refuseSignature(
   const time = Number(parts.find(([key]) => key === 't')?.[1] ?? Number.NaN);
   if (!Number.isInteger(time)) return `signature: no time "t" in "${header}"`;
   if (Math.abs(now / 1000 - time) > TOLERANCE_SECONDS) {
-    return `signature: stale time "${time}": the clocks are more than 5 minutes apart`;
+    return `signature: stale time "${time}": the clocks differ by more than 5 minutes`;
   }
   const expected = createHmac('sha256', secret).update(`${time}.`).update(body).digest();
   const matches = parts

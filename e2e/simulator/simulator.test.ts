@@ -93,7 +93,7 @@ describe('the simulated cloud', () => {
     await vi.waitFor(async () => expect(await read()).not.toBe(before), PATIENCE);
   }, 60_000);
 
-  test('tells the truth about pods that ended, also across a restart', async () => {
+  test('reports pods that ended as they were, also across a restart', async () => {
     await vi.waitFor(() => expect(readTruth(truthFile).length).toBeGreaterThan(2), PATIENCE);
     await simulator?.stop();
     const interrupted = (await burstPods()).filter(({ status }) => status['phase'] === 'Running');

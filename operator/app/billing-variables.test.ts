@@ -137,7 +137,7 @@ async function stripeOf(change: Environment = {}) {
   return { stripe, price, ...made };
 }
 
-test('BILLING_A_API_BASE, BILLING_A_API_KEY and BILLING_A_API_VERSION: who is asked, as whom, and in which version', async () => {
+test('BILLING_A_API_BASE, BILLING_A_API_KEY and BILLING_A_API_VERSION: the address, the key and the version of its API', async () => {
   const usual = await stripeOf();
   await ready(usual.destination);
   const changed = await stripeOf({ BILLING_A_API_VERSION: '2027-01-31.fir' });
@@ -230,7 +230,7 @@ async function metronomeOf(change: Environment = {}) {
   return { metronome, destination };
 }
 
-test('BILLING_B_API_BASE, BILLING_B_API_TOKEN and BILLING_B_RATE_CARD: who is asked, as whom, and whether there are contracts', async () => {
+test('BILLING_B_API_BASE, BILLING_B_API_TOKEN and BILLING_B_RATE_CARD: the address and the token of its API, and whether there are contracts', async () => {
   const without = await metronomeOf();
   await ready(without.destination);
   expect(without.metronome.state.metrics.length).toBeGreaterThan(0);

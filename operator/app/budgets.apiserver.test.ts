@@ -12,7 +12,7 @@ async function usedUpAt(world: BudgetWorld): Promise<number> {
 }
 
 test(
-  'the status says when a budget will be used up, and anew when another pod begins',
+  'the status says when a budget will be used up, and again when another pod begins',
   TEST_TIMEOUT,
   async () => {
     await using world = await startBudgetWorld(host, {});

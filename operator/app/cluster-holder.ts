@@ -11,10 +11,7 @@ import { readStoredPolicy } from './stored-policy.ts';
 
 /** The installation that meters the cluster, as `status.holder` of the MeteringPolicy names it. */
 interface Holder {
-  /**
-   * Uid of the Lease of the installation. Its replicas share the Lease; no other installation has
-   * it.
-   */
+  /** Uid of the installation's Lease. Its replicas share it; no other installation has it. */
   readonly leaseUid: string;
   readonly namespace: string;
   readonly ledger: string;
@@ -33,7 +30,7 @@ interface ClusterHolderOptions {
   readonly registry: Registry;
 }
 
-type Attempt =
+type ClaimOutcome =
   | { readonly kind: 'claimed' }
   | { readonly kind: 'taken'; readonly holder: Holder }
   /** There is no MeteringPolicy to name a holder, or no right to write it. */
@@ -102,13 +99,13 @@ export class ClusterHolder {
     }
   }
 
-  async #claimOnce(force: boolean, signal: AbortSignal): Promise<Attempt> {
+  async #claimOnce(force: boolean, signal: AbortSignal): Promise<ClaimOutcome> {
     const attempt = await this.#apply(force, signal);
     this.#isHolder = attempt.kind === 'claimed';
     return attempt;
   }
 
-  async #apply(force: boolean, signal: AbortSignal): Promise<Attempt> {
+  async #apply(force: boolean, signal: AbortSignal): Promise<ClaimOutcome> {
     const { connection, namespace, lease, ledgerId, clock } = this.#options;
     const leases = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases', namespace };
     if (this.#leaseUid === undefined) {
@@ -158,7 +155,7 @@ export class ClusterHolder {
   }
 
   /** Logs each change once. */
-  #log(attempt: Attempt, signal: AbortSignal): void {
+  #log(attempt: ClaimOutcome, signal: AbortSignal): void {
     const { logger } = this.#options;
     const news =
       attempt.kind === 'claimed'
@@ -173,7 +170,7 @@ export class ClusterHolder {
   }
 }
 
-function failed(failure: RequestFailure): Attempt {
+function failed(failure: RequestFailure): ClaimOutcome {
   const reason = describeFailure(failure);
   const isPassing = failure.kind === 'network' || PASSING.includes(failure.code);
   return { kind: isPassing ? 'failed' : 'impossible', reason };

@@ -38,7 +38,7 @@ function warningsFor(clusters: number, roomBytes: number): string[] {
   return stated;
 }
 
-test('a volume fills up weeks after the install, and nobody was told that it would', () => {
+test('a volume fills up weeks after the install without a warning', () => {
   expect(warningsFor(1_000, 5 * GIB)).toEqual([
     '[controller] the volume is too small for RETENTION: DATA_DIR: "5.0 GiB" of about 31.3 GiB; enlarge it, lengthen COLLECTION_INTERVAL (spec.collectionInterval of the MeteringPolicy) or shorten RETENTION (spec.retention)',
   ]);

@@ -33,9 +33,7 @@ export interface ClusterView {
   /** State that the journal restored from the windows of an earlier process. */
   readonly restored: Pick<RestoredJournal, 'state'>;
   readonly restoredTenants: readonly Pick<RestoredTenantApi, 'id' | 'progress'>[];
-  /**
-   * Stop them after the windows: the journal of the windows records the positions of the watches.
-   */
+  /** Stop them after the windows: the windows' journal records the positions of the watches. */
   readonly components: readonly Component[];
 }
 

@@ -15,9 +15,7 @@ export class CustomResources {
   readonly #controllers: () => KnownControllers;
   readonly #watchesFit: () => boolean;
 
-  /**
-   * `watchesFit` returns false if the custom resources require other watches than the ones built.
-   */
+  /** `watchesFit` returns false if the custom resources require other watches than those built. */
   constructor(controllers: () => KnownControllers, watchesFit: () => boolean = () => true) {
     this.#controllers = controllers;
     this.#watchesFit = watchesFit;

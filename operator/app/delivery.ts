@@ -31,10 +31,7 @@ export interface Billing {
   readonly components: readonly Component[];
 }
 
-/**
- * Builds delivery of events, the comparisons with the billing systems, and the enforcement of
- * alerts.
- */
+/** Builds delivery, the comparisons with billing systems, and the enforcement of alerts. */
 export async function buildDelivery(
   context: BuildContext,
   cluster: ClusterView,

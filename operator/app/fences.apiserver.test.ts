@@ -11,7 +11,7 @@ import { connectWith } from '../kubernetes/testing/connect.ts';
 import { createManualClock } from '../kubernetes/testing/manual-clock.ts';
 import { testWindow, TEST_WINDOW_START } from '../ledger/testing/events.ts';
 import { fencedOutbound } from '../outbound/fenced-outbound.ts';
-import { startTestServer, type TestServer } from '../outbound/testing/test-server.ts';
+import { startTestServer, type HttpTestServer } from '../outbound/testing/test-server.ts';
 
 const cluster = useTestCluster();
 /** As long as a process may be frozen before another one leads. */
@@ -20,7 +20,7 @@ let connection: Connection;
 let namespace: string;
 let frozenMs: number;
 let election: LeaderElection;
-let receiver: TestServer;
+let receiver: HttpTestServer;
 let stop: AbortController;
 let led: Promise<unknown>;
 const mayAct = (): boolean => election.isTrusted();

@@ -4,7 +4,7 @@ import type {
   DiscoveryView,
   MeteringView,
   ReadinessCheck,
-  Unattributed,
+  UnattributedView,
   WindowReportView,
 } from '../http/views.ts';
 import type { HeldUsage } from '../billing/held-usage/ledger-held-usage.ts';
@@ -104,7 +104,12 @@ export function recordedMeter(watch: StreamWatch): KnownMeter {
   };
 }
 
-const NOTHING_UNATTRIBUTED: Unattributed = { total: 0, items: [], gpuSeconds: 0, gpuObjects: 0 };
+const NOTHING_UNATTRIBUTED: UnattributedView = {
+  total: 0,
+  items: [],
+  gpuSeconds: 0,
+  gpuObjects: 0,
+};
 
 function firstOf<T>(all: readonly T[]): { readonly total: number; readonly items: readonly T[] } {
   return { total: all.length, items: all.slice(0, MOST_ITEMS) };
@@ -113,7 +118,7 @@ function firstOf<T>(all: readonly T[]): { readonly total: number; readonly items
 type LastReports = Pick<Metering['windows'], 'lastReport'>;
 
 /** Usage without a tenant to bill, in the last window that measured GPUs. */
-function lastUnattributed(windows: LastReports): Unattributed {
+function lastUnattributed(windows: LastReports): UnattributedView {
   const { unattributed } = windows.lastReport('gpus') ?? {};
   if (unattributed === undefined) return NOTHING_UNATTRIBUTED;
   const { total, items, gpus } = unattributed;

@@ -46,7 +46,7 @@ function conditions(world: MonthWorld): readonly { type: string; message: string
   return destinationClaims({ specStatus: { kind: 'accepted' }, suspended: false, progress });
 }
 
-test('events of a metric that somebody deleted at Lago are told within the hour, and still after a restart', async () => {
+test('events of a metric that somebody deleted at Lago are reported within the hour, and still after a restart', async () => {
   const world = await start();
   const { lago } = world;
   world.turnTo('01-05T08:01');

@@ -17,9 +17,7 @@ export async function reachOut<T extends LeaderContext>(
   return { context: { ...leader, outbound, customResources, tracer }, components };
 }
 
-/**
- * The component that answers HTTP requests. Stop it before the components whose data it shows end.
- */
+/** Answers HTTP requests. Stop it before the components whose data it shows. */
 export function httpComponent(
   { front, clock, logger, version, registry: metrics }: LeaderContext,
   served: Pick<HttpServerOptions, 'views' | 'ledger' | 'totals' | 'streams'>,
@@ -39,10 +37,7 @@ const READY_POLL_MS = 500;
 /** Longest wait for the removal. If it fails, the standby removes the label later. */
 const REMOVE_MS = 2_000;
 
-/**
- * Sets the leader label on the own pod once all is ready. Removes it before any other component
- * ends.
- */
+/** Sets the leader label on the own pod once all is ready. Removes it before the others end. */
 export function labelComponents(
   { label, clock }: LeaderContext,
   readiness: Views['readiness'],

@@ -262,7 +262,7 @@ describe('under ownNodeTrust provider, by records that a real API server has', (
   });
 });
 
-test('records that may not be read, or are not served, hold up nobody and are told once', async () => {
+test('records that may not be read, or are not served, delay nobody and are reported once', async () => {
   await addMachine('i-1');
   await addNode('n1', 'i-1');
   const stranger = await api.addUser('stranger');

@@ -22,7 +22,7 @@ test('CUSTOM_METRICS: metrics of one’s own are in the catalogue, and a policy 
   expect(known('llm_tokens')).toBeUndefined();
 });
 
-test('a policy with a metric that cannot be leaves the last good catalogue, and is told', () => {
+test('a policy with an impossible metric leaves the last good catalogue, and is reported', () => {
   const store = createSettingsStore(settingsOf({ CUSTOM_METRICS: 'jobs:jobs' }));
   const logger = createMemoryLogger();
   const none: [] = [];

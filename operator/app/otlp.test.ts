@@ -8,7 +8,7 @@ import { createTestContext } from '../destinations/testing/context.ts';
 import { testWindow, TEST_WINDOW_START } from '../ledger/testing/events.ts';
 import { isRecord } from '../model/is-record.ts';
 import { createOutbound } from '../outbound/outbound.ts';
-import { startTestServer, type TestServer } from '../outbound/testing/test-server.ts';
+import { startTestServer, type HttpTestServer } from '../outbound/testing/test-server.ts';
 import { createRegistry } from '../telemetry/registry.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { createMemoryLogger } from '../telemetry/testing/memory-logger.ts';
@@ -19,7 +19,7 @@ afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close();
 });
 
-async function collector(status = 200): Promise<TestServer> {
+async function collector(status = 200): Promise<HttpTestServer> {
   const server = await startTestServer((_, response) => {
     response.writeHead(status, { 'content-type': 'application/json' }).end('{}');
   });
@@ -206,7 +206,7 @@ test('traces: a window with its append, and what goes to a destination, failed o
   expect(JSON.stringify(spans)).not.toContain('tenant-vcluster');
 });
 
-test('a collector that refuses or is away is told of once, and holds nothing up', async () => {
+test('a collector that refuses or is away is reported once, and delays nothing', async () => {
   const server = await collector(403);
   const refused = await exporting(new Registry(), { OTEL_EXPORTER_OTLP_ENDPOINT: server.url });
   refused.tracer?.begin('window').end();

@@ -348,7 +348,7 @@ describe('the fields of the MeteringPolicy', () => {
     await expectEffects(WITHOUT);
   });
 
-  test('bill each window once and leave out none, although all was built anew for other namespaces', async () => {
+  test('bill each window once and leave out none, although everything was built again for other namespaces', async () => {
     const windows = await world.instanceWindows();
     const [first = 0] = windows;
     expect(windows.length).toBeGreaterThan(5);
@@ -368,7 +368,7 @@ describe('the fields of the MeteringPolicy', () => {
   );
 
   test(
-    'a credential that is gone leaves the last good server asked, and the rest in force',
+    'a credential that is gone leaves the last good server in use, and the other settings in force',
     TEST_TIMEOUT,
     async () => {
       const url = world.prometheus[1]?.url;

@@ -46,7 +46,7 @@ describe('PROMETHEUS_METRICS_FILE at the start', () => {
     return loaded.kind === 'invalid' ? loaded.problems : loaded.metrics.map(({ code }) => code);
   };
 
-  test('that is broken or missing is an error of configuration; whom to ask may be the policy’s word', async () => {
+  test('that is broken or missing is an error of configuration; the policy may name the server', async () => {
     expect(await problems({ PROMETHEUS_URL: URL })).toEqual([expect.stringContaining('ENOENT')]);
     await writeFile(path, '- { code: a, query: up }\n- { code: B, query: up }\n- { code: c }');
     expect(await problems({ PROMETHEUS_URL: URL })).toHaveLength(2);
@@ -103,7 +103,7 @@ test('configured metrics are in the catalogue as the file says, and billable one
   await world.close();
 });
 
-test('U01: without PROMETHEUS_URL nothing is asked, and nothing of an earlier life is owed', async () => {
+test('U01: without PROMETHEUS_URL nothing is queried, and nothing of an earlier run is due', async () => {
   const environment = settingsOf({});
   const ledger = createMemoryLedger();
   await ledger.writeRecords([{ key: 'prometheus/state', value: '{"v":1,"end":0,"sizeMs":60000}' }]);

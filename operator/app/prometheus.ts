@@ -27,19 +27,14 @@ type LoadedMetrics =
   | { readonly kind: 'metrics'; readonly metrics: readonly ConfiguredMetric[] }
   | { readonly kind: 'invalid'; readonly problems: readonly string[] };
 
-/**
- * Reads the metrics of PROMETHEUS_METRICS_FILE at the start. A broken file is a configuration
- * error.
- */
+/** Reads the metrics of PROMETHEUS_METRICS_FILE. A broken file is a configuration error. */
 export async function loadConfiguredMetrics(settings: Settings): Promise<LoadedMetrics> {
   const { metricsFile } = settings.prometheus;
   if (metricsFile === undefined) return { kind: 'metrics', metrics: [] };
   return loadMetricsFile(metricsFile, codesOf(settings));
 }
 
-/**
- * Returns the metrics that a file adds to the catalogue, and the component that follows the file.
- */
+/** Returns the metrics that a file adds to the catalogue, and the component that follows it. */
 export function createConfiguredMetrics(options: {
   readonly initial: readonly ConfiguredMetric[];
   readonly path: string | undefined;

@@ -60,10 +60,7 @@ export function createDestinationMetrics(registry: Registry, list: () => readonl
   );
 }
 
-/**
- * Metrics for alerts about the figures of the front page, read at each scrape. No label names a
- * tenant.
- */
+/** Metrics of the front page's figures for alerts, read at each scrape; no label names a tenant. */
 export function createStatusMetrics(
   registry: Registry,
   views: Views,

@@ -84,10 +84,7 @@ export class Stream {
     return this.origin.totals;
   }
 
-  /**
-   * Feeds the stream to the wanted destinations until the signal is aborted. All of them must be
-   * known.
-   */
+  /** Feeds the stream to the wanted destinations, which must all be known, until the abort. */
   async feed(signal: AbortSignal): Promise<void> {
     const { origin, delivery } = this;
     const { logger } = this.#context;

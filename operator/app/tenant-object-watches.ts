@@ -18,7 +18,7 @@ interface TenantObjectWatchesOptions extends WatchMeans {
   readonly watchNamespaces: readonly string[];
 }
 
-type Listener = (departed?: Departed) => void;
+type DepartureListener = (departed?: Departed) => void;
 
 /**
  * Watches of the custom resources that stand for tenant clusters, one for each such kind, and the
@@ -32,11 +32,11 @@ export function createTenantObjectWatches(options: TenantObjectWatchesOptions): 
    * Calls the listener when a custom resource is created, changed, or deleted as `departed`.
    * Subscribe before the components run.
    */
-  readonly subscribe: (listener: Listener) => void;
+  readonly subscribe: (listener: DepartureListener) => void;
 } {
   const { settings } = options;
-  const listeners: Listener[] = [];
-  const changed: Listener = (departed) => {
+  const listeners: DepartureListener[] = [];
+  const changed: DepartureListener = (departed) => {
     for (const listener of listeners) listener(departed);
   };
   const sources = new Map(
@@ -62,7 +62,7 @@ function watchOf(
   of: TenantSourceName,
   resource: TenantResource,
   options: TenantObjectWatchesOptions,
-  changed: Listener,
+  changed: DepartureListener,
 ): Source<TenantObject> {
   const { connection, labelPrefix, watchNamespaces, clock, random, logger } = options;
   const { group, versions, plural } = resource;

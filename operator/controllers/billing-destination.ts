@@ -55,10 +55,7 @@ const CURSOR_FINALIZER = 'meterfeed.io/cursor';
  */
 const HUB_FINALIZER = 'meterfeed.io/hub-cursors';
 
-/**
- * Returns the controlled kind BillingDestination: a billing system or sink that usage is delivered
- * to.
- */
+/** Returns the kind BillingDestination: a billing system or sink that receives usage. */
 export function billingDestinations(
   options: BillingDestinationOptions,
 ): ControlledKind<BillingDestinationSpec> {
@@ -71,9 +68,7 @@ export function billingDestinations(
   const settingsOf = (name: string): DestinationSettings | undefined =>
     settings.current().billing.destinations.find((one) => one.name === name);
 
-  /**
-   * Suspends or resumes the settings in force, even if the other fields of the spec are invalid.
-   */
+  /** Suspends or resumes the settings in force, even if other fields of the spec are invalid. */
   function suspendInForce(name: string, suspend: boolean): void {
     const found = settingsOf(name);
     if (found !== undefined) settings.setDestination(name, { ...found, suspend });
@@ -151,10 +146,7 @@ function reportOf(
   };
 }
 
-/**
- * Returns the destination for delivery and the HTTP API. `problem` is taken from the condition
- * `Ready`.
- */
+/** Returns the destination for delivery and the HTTP API. `problem`: of the condition `Ready`. */
 export function existingDestination({
   name,
   spec,

@@ -7,9 +7,7 @@ import { formatInstant } from '../model/window.ts';
 const MOST_ITEMS = 100;
 const MOST_METRICS = 20;
 
-/**
- * Returns `status.budgets` of a TenantOverride or of the MeteringPolicy; no field without budgets.
- */
+/** Returns `status.budgets` of a TenantOverride or MeteringPolicy; no field without budgets. */
 export function budgetFields(
   statuses: readonly BudgetState[],
 ): Pick<TenantOverrideStatus, 'budgets'> {

@@ -38,7 +38,7 @@ describe('a budget', () => {
     });
   });
 
-  test('is told everything that is wrong with it at once', () => {
+  test('reports everything that is wrong with it at once', () => {
     const wrong: BudgetSpec = { amount: '1e3', currency: 'XAU', period: 'rolling' };
     expect(translateBudget('spec.budget', wrong)).toStrictEqual({
       kind: 'problems',

@@ -48,7 +48,7 @@ test('what became of a destination overnight cannot be seen in the morning', () 
   ]);
 });
 
-test('a restart of the operator tells everything again', () => {
+test('a restart of the operator reports everything again', () => {
   const before = conditionsOf(claims({ deadLetters: 1 }), [], 1, 0);
   expect(conditionEvents(before, conditionsOf(claims({ deadLetters: 1 }), before, 1, 9))).toEqual(
     [],

@@ -102,9 +102,7 @@ export function readyBySpec(specStatus: SpecStatus): ConditionClaim | undefined 
   };
 }
 
-/**
- * Conditions without Events of their own: `Ready`, or the reconciliation of the spec, reports them.
- */
+/** Conditions without Events: `Ready`, or the reconciliation of the spec, reports them. */
 export const SILENT: ReadonlySet<string> = new Set<ConditionType>([
   'Bootstrapped',
   'Delivering',

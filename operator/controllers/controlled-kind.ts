@@ -8,9 +8,7 @@ import type { ConditionClaim, SpecStatus } from './conditions.ts';
 export interface ControlledKind<Spec> {
   readonly resource: ApiResource;
   readonly kind: string;
-  /**
-   * Finalizer that keeps a deleted object until `remove` succeeds; absent if no cleanup is needed.
-   */
+  /** Finalizer that keeps a deleted object until `remove` succeeds; absent without cleanup. */
   readonly finalizer?: string;
   /** Status fields that are written within ten seconds of a change. Others take up to a minute. */
   readonly promptFields?: readonly string[];
@@ -85,9 +83,7 @@ export function customObject<Spec>(): Projection<CustomObject<Spec>> {
   };
 }
 
-/**
- * Returns whether a change needs a reconciliation. The operator's own changes of the status do not.
- */
+/** Returns whether a change needs a reconciliation. The operator's own status changes do not. */
 export function needsReconcile(
   next: CustomObject<unknown>,
   previous: CustomObject<unknown> | undefined,

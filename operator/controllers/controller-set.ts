@@ -71,9 +71,7 @@ export class ControllerSet {
     return controller;
   }
 
-  /**
-   * Runs the controllers and `further` until the signal is aborted. Rejects if one of them fails.
-   */
+  /** Runs the controllers and `further` until the signal is aborted. Rejects if one fails. */
   async run(signal: AbortSignal, further: readonly OperatorComponent[] = []): Promise<void> {
     const { host } = this.#shared;
     const ended = new AbortController();

@@ -37,9 +37,7 @@ export interface KnownObject<Spec> {
 }
 
 const REPORT_INTERVAL_MS = 2_000;
-/**
- * Longest wait before a retry. Many causes are fixed from outside, such as an unreadable Secret.
- */
+/** Longest wait before a retry. Many causes are fixed outside, such as an unreadable Secret. */
 const RETRY_CAP_MS = 30_000;
 
 /**
@@ -91,9 +89,7 @@ export class Controller<Spec> {
     ]);
   }
 
-  /**
-   * Resolves after every object of the first list is reconciled, or if the kind is not installed.
-   */
+  /** Resolves once every object of the first list is reconciled, or the kind is not installed. */
   async ready(signal: AbortSignal): Promise<void> {
     await this.#source.ready(signal);
     const first = this.objects().map(({ name }) => name);
@@ -101,10 +97,7 @@ export class Controller<Spec> {
     await whenTrue(areAllReconciled, this.#reconciledListeners, signal);
   }
 
-  /**
-   * Returns the existing objects, with valid specs or not, except those that another process
-   * controls.
-   */
+  /** Returns existing objects, with valid specs or not, unless another process controls them. */
   objects(): readonly KnownObject<Spec>[] {
     const own = [...this.#source.values()].filter((object) => !this.#isAnothers(object));
     return own.map((object) => {

@@ -558,7 +558,7 @@ describe('a PriceBook', () => {
         prices.flatMap(({ rates }) => rates.map(({ from }) => from)),
       );
 
-  test('takes effect without a restart, and tells from when on it may be changed', async () => {
+  test('takes effect without a restart, and shows from when on it may be changed', async () => {
     await apply('pricebooks', 'gold', priced([known]));
     await expect.poll(begins, PATIENCE).toEqual(['2026-01-01']);
     await expect.poll(() => ready('pricebooks', 'gold'), PATIENCE).toBe('True InForce');
@@ -577,7 +577,7 @@ describe('a PriceBook', () => {
     await expect.poll(begins, PATIENCE).toEqual(['2026-01-01', '2098-01-01']);
   });
 
-  test('is known to have been read before anything is said to have no price', async () => {
+  test('is known to have been read before anything is shown as without a price', async () => {
     await apply('pricebooks', 'gold', priced([known]));
     await rig.stop();
     rig = await start();

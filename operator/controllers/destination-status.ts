@@ -3,7 +3,7 @@ import type { Backlog, DestinationProblem } from '../delivery/destination-status
 import type { DriftReport } from '../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../delivery/operations/invoice-report.ts';
 import type { PriceReport } from '../delivery/operations/price-watch.ts';
-import type { Rate } from '../delivery/operations/rate-watch.ts';
+import type { EventRate } from '../delivery/operations/rate-watch.ts';
 import type { UnpricedUsage } from '../destinations/prices.ts';
 import { formatInstant } from '../model/window.ts';
 import {
@@ -170,9 +170,7 @@ function deliveringClaim(facts: DestinationFacts): ConditionClaim {
   return { type, status: 'True', reason: 'Delivering', message };
 }
 
-/**
- * Returns a condition of a destination without a feeder: its spec is unusable, or it is starting.
- */
+/** Returns a condition of a destination without a feeder: its spec is unusable, or it starts. */
 function notFed(type: ConditionType, specStatus: SpecStatus): ConditionClaim {
   const bySpec = readyBySpec(specStatus);
   return bySpec === undefined ? starting(type) : { ...bySpec, type };
@@ -182,9 +180,7 @@ function starting(type: ConditionType): ConditionClaim {
   return { type, status: 'Unknown', reason: 'Starting', message: 'Delivery has not begun yet' };
 }
 
-/**
- * Puts the cause first, because people read it in a table: `HTTP POST /: connection refused; …`.
- */
+/** Puts the cause first, as people read it in a table: `HTTP POST /: connection refused; …`. */
 function because(cause: string | undefined, effect: string): string {
   const first = cause?.slice(0, LONGEST_ERROR) ?? 'no cause is known';
   return `${first}; ${effect}`;
@@ -280,7 +276,7 @@ function attentionClaims(progress: DestinationProgress | undefined): readonly Co
 }
 
 /** Returns the rate as text, because JSON readers and writers round fractions differently. */
-function rateOf({ allowed, needed }: Rate) {
+function rateOf({ allowed, needed }: EventRate) {
   const headroom = Math.max(0, Math.round((allowed - needed) * 10) / 10);
   return { inUse: String(needed), limit: String(allowed), headroom: String(headroom) };
 }

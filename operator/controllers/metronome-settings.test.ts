@@ -89,6 +89,6 @@ test.each([
     { apiTokenSecretRef: { name: 'metronome', key: 'api-token' }, url: 'ftp://metronome' },
     'spec.metronome.url: not an http or https URL: "ftp://metronome"; write an absolute http or https URL, such as https://billing.example.com',
   ],
-])('what cannot be used is told: %j', (metronome, message) => {
+])('what cannot be used is reported: %j', (metronome, message) => {
   expect(translate({ type: 'metronome', metronome })).toMatchObject({ kind: 'invalid', message });
 });

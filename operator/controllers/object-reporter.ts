@@ -113,10 +113,7 @@ export class ObjectReporter<Spec> {
     this.#events.record({ regarding, type, reason, action: 'Reconcile', note });
   }
 
-  /**
-   * Publishes the status. After a restart the old status stays until the engine has evaluated the
-   * object.
-   */
+  /** Publishes the status. The old one stays until the engine has evaluated the object. */
   #report(object: CustomObject<Spec>, { specStatus, conditions }: Reconciled): void {
     const report = this.#kind.report(object, specStatus);
     const starting = this.#clock.monotonic() - this.#startedAt < SETTLING_MS;

@@ -16,10 +16,7 @@ export interface OwnSecretsOptions {
   readonly inPod?: boolean;
 }
 
-/**
- * The names of the operator's own Secrets. `failed` while its pod cannot be read; `reason` is one
- * line.
- */
+/** The operator's own Secrets. `failed` while its pod is unreadable; `reason` is one line. */
 export type OwnSecretsRead =
   | { readonly kind: 'known'; readonly names: ReadonlySet<string> }
   | { readonly kind: 'failed'; readonly reason: string };

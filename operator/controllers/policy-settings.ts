@@ -96,10 +96,7 @@ export type TranslatedServer =
   | { readonly kind: 'incomplete'; readonly server: PrometheusServer; readonly why: InvalidSpec }
   | InvalidSpec;
 
-/**
- * Translates the Prometheus server of a MeteringPolicy, with its credentials. Undefined without a
- * URL.
- */
+/** Translates a MeteringPolicy's Prometheus server with credentials. Undefined without a URL. */
 export function translateServer(
   spec: PrometheusSpec | undefined,
   reads: SecretReads,

@@ -79,10 +79,7 @@ export function policyClaims(
   return [ready, ...attentionClaims(views), ...stalledClaims(specStatus)];
 }
 
-/**
- * Returns the status fields beside conditions and generation
- * (docs/how-to/operate.md#the-front-page).
- */
+/** Returns status fields beside the conditions (docs/how-to/operate.md#the-front-page). */
 export function policyFields(views: PolicyViews, windowMs: number): MeteringPolicyStatus {
   const { delivery, tenants, windows, ledger, enforcement, held } = views;
   const marking = enforcement.status();

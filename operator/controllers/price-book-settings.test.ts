@@ -95,7 +95,7 @@ test('rates in any order hold in the order of their days', () => {
 });
 
 describe('a price book that cannot be used', () => {
-  test('is told of everything that is wrong with it at once', () => {
+  test('reports everything that is wrong with it at once', () => {
     const message = reported(
       [
         gpu({ match: { capacity_type: 'on_demand', flavour: 'x' } }),
@@ -114,7 +114,7 @@ describe('a price book that cannot be used', () => {
     }
   });
 
-  test('by a hundred mistakes is told of the first twenty, and how many there are more', () => {
+  test('with a hundred mistakes reports the first twenty, and how many there are more', () => {
     const rates = Array.from({ length: 24 }, (_, index) => ({
       from: `2026-01-${String(index + 1).padStart(2, '0')}`,
       amount: 'x',

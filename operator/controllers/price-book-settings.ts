@@ -3,7 +3,7 @@ import { currencyField, invalidSpec, type Translation } from '../settings/spec-f
 import { COLLECTOR_METRICS, isGeneralDimension } from '../model/catalog.ts';
 import { nanosFromDecimal, parseDecimal } from '../model/decimal.ts';
 import { CLOSED_DIMENSIONS, RESERVED_KEYS } from '../model/event-schema.ts';
-import type { Charge, Price, PriceBook, Rate, TieredCharge } from '../model/price-book.ts';
+import type { PriceCharge, Price, PriceBook, Rate, TieredCharge } from '../model/price-book.ts';
 import { quote } from '../model/quote.ts';
 import { dependsOnMonth } from '../model/pricing/charges.ts';
 import { areTied } from '../model/pricing/find-price.ts';
@@ -15,7 +15,7 @@ type RateSpec = PriceSpec['rates'][number];
 type TierSpec = NonNullable<RateSpec['graduated']>[number];
 
 /** Collects a problem, as `where: what: "input"; fix`. The translation continues. */
-type Report = (problem: string) => void;
+type ReportProblem = (problem: string) => void;
 
 /** Most problems in one message. */
 const MOST_PROBLEMS = 20;
@@ -32,7 +32,7 @@ const MEASURED = new Map(COLLECTOR_METRICS.map((metric) => [metric.code, metric]
 /** Translates the spec of a price book. The message of an invalid one lists all problems. */
 export function translatePriceBook(name: string, spec: PriceBookSpec): Translation<PriceBook> {
   const problems: string[] = [];
-  const report: Report = (problem) => void problems.push(problem);
+  const report: ReportProblem = (problem) => void problems.push(problem);
   const currency = currencyField('spec.currency', spec.currency);
   if (currency.kind === 'invalid') report(currency.message);
   else if (currencyDigits(currency.value) === undefined) {
@@ -52,7 +52,10 @@ function listed(problems: readonly string[]): string {
   return [...problems.slice(0, MOST_PROBLEMS), ...more].join('; ');
 }
 
-function translatePrice({ name, metric, match = {}, rates }: PriceSpec, report: Report): Price {
+function translatePrice(
+  { name, metric, match = {}, rates }: PriceSpec,
+  report: ReportProblem,
+): Price {
   const where = `spec.prices[${name}]`;
   if (MEASURED.get(metric)?.informational === true) {
     report(`${where}.metric: informational, never charged: "${metric}"; leave it out`);
@@ -86,7 +89,7 @@ function matchProblem(metric: string, key: string, value: string): string | unde
   return `no dimension of ${metric}: ${quote(key)}; ${fix}`;
 }
 
-function translateRate(where: string, rate: RateSpec, report: Report): Rate {
+function translateRate(where: string, rate: RateSpec, report: ReportProblem): Rate {
   const { from, amount, graduated, volume, included, withdrawn } = rate;
   if (!isDay(from)) report(`${where}.from: no such day: ${quote(from)}; write it as in 2026-12-01`);
   const given = [amount, graduated, volume, withdrawn].filter((one) => one !== undefined);
@@ -104,7 +107,12 @@ function translateRate(where: string, rate: RateSpec, report: Report): Rate {
   return { from, charge: chargeOf(where, rate, includedNanos, report) };
 }
 
-function chargeOf(where: string, rate: RateSpec, includedNanos: bigint, report: Report): Charge {
+function chargeOf(
+  where: string,
+  rate: RateSpec,
+  includedNanos: bigint,
+  report: ReportProblem,
+): PriceCharge {
   const { amount, graduated, volume } = rate;
   if (amount !== undefined) {
     return { kind: 'flat', picos: picosOf(`${where}.amount`, amount, report), includedNanos };
@@ -117,7 +125,7 @@ function chargeOf(where: string, rate: RateSpec, includedNanos: bigint, report: 
 function translateTiers(
   where: string,
   tiers: readonly TierSpec[],
-  report: Report,
+  report: ReportProblem,
 ): Pick<TieredCharge, 'tiers' | 'beyondPicos'> {
   const translated = tiers.map(({ upTo, amount }, index) => ({
     upToNanos: upTo === undefined ? undefined : nanosOf(`${where}[${index}].upTo`, upTo, report),
@@ -142,7 +150,7 @@ function translateTiers(
  * Reports tiers and included quantities that do not begin and end with a calendar month. `rates`
  * are sorted.
  */
-function reportBeginnings(where: string, rates: readonly Rate[], report: Report): void {
+function reportBeginnings(where: string, rates: readonly Rate[], report: ReportProblem): void {
   for (const [index, { from, charge }] of rates.entries()) {
     const before = rates[index - 1];
     if (before?.from === from)
@@ -154,7 +162,7 @@ function reportBeginnings(where: string, rates: readonly Rate[], report: Report)
   }
 }
 
-function reportTies(prices: readonly Price[], report: Report): void {
+function reportTies(prices: readonly Price[], report: ReportProblem): void {
   for (const [index, price] of prices.entries()) {
     for (const other of prices.slice(index + 1)) {
       if (!areTied(price, other)) continue;
@@ -166,7 +174,7 @@ function reportTies(prices: readonly Price[], report: Report): void {
   }
 }
 
-function picosOf(where: string, text: string, report: Report): bigint {
+function picosOf(where: string, text: string, report: ReportProblem): bigint {
   const match = AMOUNT.exec(text);
   if (match === null) {
     report(`${where}: not an amount: ${quote(text)}; write it as in 0.035, with up to 12 decimals`);
@@ -176,7 +184,7 @@ function picosOf(where: string, text: string, report: Report): bigint {
   return BigInt(units + fraction.padEnd(AMOUNT_PLACES, '0'));
 }
 
-function nanosOf(where: string, text: string, report: Report): bigint {
+function nanosOf(where: string, text: string, report: ReportProblem): bigint {
   const decimal = parseDecimal(text);
   if (decimal !== undefined) return nanosFromDecimal(decimal);
   report(

@@ -92,7 +92,7 @@ test('a restart forgets which prices have been in force, or takes them away', as
   expect(broken.rates()).toStrictEqual(['2026-01-01']);
 });
 
-test('a book that was made anew is held to the prices of the one before', async () => {
+test('a book that was made again must keep the prices of the one before', async () => {
   const { act, ledger } = startedKind();
   await act({ '2026-01-01': '2' });
   expect(await act({ '2025-01-01': '3' }, 'u2')).toStrictEqual({ kind: 'accepted' });

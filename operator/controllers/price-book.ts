@@ -20,10 +20,7 @@ const LONGEST_LIST = 1024;
 /** Wait after a failed write of the prices in force to the ledger. */
 const STORE_RETRY_MS = 30_000;
 
-/**
- * Returns the controlled kind PriceBook: the prices of the plan with its name
- * (docs/how-to/costs.md).
- */
+/** Returns the kind PriceBook: the prices of the plan with its name (docs/how-to/costs.md). */
 export function priceBooks(options: {
   readonly settings: SettingsStore;
   readonly records: PriceRecords;
@@ -38,9 +35,7 @@ export function priceBooks(options: {
   const bookInForce = (name: string): PriceBook | undefined =>
     settings.current().pricing.books.find((book) => book.name === name);
 
-  /**
-   * Restores the prices in force before a restart. Removes those of another object of this name.
-   */
+  /** Restores the prices in force before a restart. Removes another object's of this name. */
   async function restore({ name, uid }: BookIdentity): Promise<void> {
     if (owners.get(name) === uid) return;
     settings.setPriceBook(name, undefined);
@@ -50,10 +45,7 @@ export function priceBooks(options: {
     owners.set(name, uid);
   }
 
-  /**
-   * Returns why a change of past prices is refused. The API server also refuses it, by the last
-   * status.
-   */
+  /** Returns why a change of past prices is refused, as the API server does by the last status. */
   function pastProblem(next: PriceBook): InvalidSpec | undefined {
     const before = bookInForce(next.name);
     const change = before && pastChange(before, next, fixedBefore(clock.now()));

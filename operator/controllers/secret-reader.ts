@@ -9,9 +9,7 @@ import { OwnSecrets, type OwnSecretsOptions } from './own-secrets.ts';
 export const SECRET_INTERVAL_MS = 15_000;
 export const SECRET_RETRY_MS = 5_000;
 
-/**
- * Reads Secrets of the operator's own namespace, except those that configure the operator itself.
- */
+/** Reads Secrets of the operator's namespace, except those that configure the operator itself. */
 export class SecretReader {
   readonly #options: OwnSecretsOptions;
   readonly #ownSecrets: OwnSecrets;

@@ -181,7 +181,7 @@ describe('the status of a destination', () => {
         'Delivering=True Delivering',
       ],
     ],
-  ])('tells that it %s', (_, facts, conditions) => {
+  ])('reports that it %s', (_, facts, conditions) => {
     expect(brief(destinationClaims(facts))).toEqual(conditions);
   });
 
@@ -263,7 +263,7 @@ describe('the status of a destination', () => {
     expect(messages).toContain('such as event svc1_1: no_meter');
   });
 
-  test('tells which metric of spec.metrics nobody knows, instead of leaving it out in silence', () => {
+  test('reports which metric of spec.metrics nobody knows, instead of leaving it out in silence', () => {
     const progress = progressOf('main', { unknownMetrics: ['tenant_gpu_hour', 'tokens'] });
     const claims = destinationClaims({ ...healthy, progress });
     expect(brief(claims)).toEqual([
@@ -398,7 +398,7 @@ describe('the status of an override', () => {
     expect([matched?.total, matched?.items?.length]).toEqual([101, 100]);
   });
 
-  test('tells both sides of a conflict which one holds', () => {
+  test('reports to both sides of a conflict which one applies', () => {
     expect(brief(overrideClaims(facts('older', older, younger)))).toEqual([
       'Ready=True InForce',
       'Conflicting=True YoungerGivesWay',
@@ -416,7 +416,7 @@ describe('the status of an override', () => {
     ]);
   });
 
-  test('tells of a plan that a billing system does not know, or has no price in', () => {
+  test('reports a plan that a billing system does not know, or that has no price', () => {
     const acme = clusterOf('acme', 'prod', { tenant: 'acme', plan: 'glod', overrides: ['new'] });
     const use = { name: 'new', applied: [acme.id], conflicts: [] };
     const reason = 'no such plan in Lago: plan: "glod"';
@@ -522,7 +522,7 @@ describe('the status of the policy', () => {
     });
   });
 
-  test('tells of what goes wrong while windows close in time', () => {
+  test('reports what goes wrong while windows close in time', () => {
     const views = viewsOf({
       windows: windowsOf({
         lastWindowEnd: () => NOON,

@@ -26,9 +26,7 @@ export async function storedSpec(
   return stored?.uid === uid ? stored.spec : undefined;
 }
 
-/**
- * Returns all specs last in force, by name. For a ledger whose PriceBooks another process controls.
- */
+/** Returns all specs last in force, by name. For ledgers of another process's PriceBooks. */
 export async function storedSpecs(
   records: Pick<Ledger, 'records'>,
 ): Promise<ReadonlyMap<string, PriceBookSpec>> {

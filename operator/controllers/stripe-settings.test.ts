@@ -86,6 +86,6 @@ test.each([
     { ...KEY, url: 'ftp://stripe' },
     'spec.stripe.url: not an http or https URL: "ftp://stripe"; write an absolute http or https URL, such as https://billing.example.com',
   ],
-])('what cannot be used is told: %j', (stripe, message) => {
+])('what cannot be used is reported: %j', (stripe, message) => {
   expect(translate({ type: 'stripe', stripe })).toMatchObject({ kind: 'invalid', message });
 });

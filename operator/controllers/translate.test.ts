@@ -184,7 +184,7 @@ describe('a BillingDestination', () => {
       message:
         'spec.late: webhook cannot bill late usage that way: late: "next"; use one of send, hold',
     },
-  ])('$accident is told, not used', ({ spec, reason, message }) => {
+  ])('$accident is reported, not used', ({ spec, reason, message }) => {
     expect(translate(spec)).toEqual({ kind: 'invalid', reason, message });
   });
 
@@ -244,7 +244,7 @@ describe('a TenantOverride', () => {
   });
 });
 
-test('a time zone that nobody knows is told, not used', () => {
+test('a time zone that nobody knows is reported, not used', () => {
   const match = { namespace: 'acme', name: 'prod' };
   const zoned = (timeZone: string) =>
     translateOverride('acme', 0, { match, billing: { timeZone } });
@@ -400,7 +400,7 @@ describe('the MeteringPolicy', () => {
       { customMetrics: [{ code: 'tenant_gpu_hours', unit: 'x' }] },
       'spec.customMetrics: measured by the operator itself: "tenant_gpu_hours"',
     ],
-  ])('%o is told, not used', (spec, message) => {
+  ])('%o is reported, not used', (spec, message) => {
     expect(translatePolicy(spec, ENVIRONMENT)).toMatchObject({
       kind: 'invalid',
       reason: 'InvalidSpec',
@@ -450,7 +450,7 @@ describe('the Prometheus server of a MeteringPolicy', () => {
     expect(translated({ preset: 'vcluster-platform' })).toEqual({ kind: 'server' });
   });
 
-  test('is not asked while a credential cannot be had', () => {
+  test('is not queried while a credential is missing', () => {
     const message =
       'spec.prometheus.bearerTokenSecretRef: no such key: "other"; add the key to Secret "billing"';
     const bearerTokenSecretRef = { name: 'billing', key: 'other' };

@@ -63,9 +63,7 @@ export interface WindowsView {
   failedTenantApis(): readonly FailedTenantApi[];
   /** Returns the number of tenant clusters without a kubeconfig that are not known to need one. */
   withoutKubeconfig(): number;
-  /**
-   * Returns objects of the last window without a tenant to bill, those with most GPU time first.
-   */
+  /** Returns objects of the last window without a tenant to bill, most GPU time first. */
   unattributed(): {
     readonly items: readonly string[];
     readonly gpuSeconds: number;

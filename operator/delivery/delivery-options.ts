@@ -5,12 +5,12 @@ import type { Catalog } from '../model/catalog.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ExistingDestination } from './destination-status.ts';
-import type { TenantSource } from './lanes/tenant-directory.ts';
+import type { TenantLookup } from './lanes/tenant-directory.ts';
 
 export interface DeliveryOptions {
   readonly ledger: Ledger;
   readonly createDestination: CreateDestination;
-  readonly tenants: TenantSource;
+  readonly tenants: TenantLookup;
   readonly catalog: () => Catalog;
   /**
    * Destinations of custom resources, including those with unusable settings. The status shows an
@@ -22,10 +22,7 @@ export interface DeliveryOptions {
    * stay as they are. By default they are retired.
    */
   readonly othersFeed?: boolean;
-  /**
-   * Whether the ledger accepts events, by default true. If it does not, only records note how late
-   * usage was billed.
-   */
+  /** Whether the ledger accepts events (default true). If not, records note late billing. */
   readonly mayAppend?: boolean;
   /** The current MAX_BACKFILL, milliseconds. */
   readonly maxBackfillMs: () => number;

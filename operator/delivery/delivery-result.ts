@@ -88,9 +88,7 @@ export function countResults(
   return settled.filter(({ result }) => result.kind === kind).length;
 }
 
-/**
- * Returns each tenant's event with the earliest window start. Pushed usage arrives in any order.
- */
+/** Returns each tenant's event with the earliest window start; pushed usage has any order. */
 export function earliestByTenant(queued: readonly QueuedEvent[]): ReadonlyMap<string, UsageEvent> {
   const earliest = new Map<string, UsageEvent>();
   for (const { event } of queued) {
@@ -104,10 +102,7 @@ export function earliestByTenant(queued: readonly QueuedEvent[]): ReadonlyMap<st
 
 const RETRY_LIMITS = { baseMs: 1_000, capMs: 300_000 };
 
-/**
- * Returns the wait after the n-th failure in a row (n from 1): whole milliseconds, at most 5
- * minutes.
- */
+/** Returns the wait after the n-th failure in a row (from 1): full milliseconds, at most 5 min. */
 export function retryDelayMs(failures: number, random: () => number): number {
   return Math.round(backoffMs(failures, { ...RETRY_LIMITS, random }));
 }

@@ -47,7 +47,7 @@ test('nothing is sent before the engine runs', async () => {
 });
 
 describe('the start position', () => {
-  test('of a new destination is the newest event, or the oldest when asked', async () => {
+  test('of a new destination is the newest event, or the oldest on request', async () => {
     for (const startFrom of ['now', 'earliest'] as const) {
       const harness = createHarness();
       await harness.append(...eventsOf(['a'], 2));
@@ -105,7 +105,7 @@ describe('the start position', () => {
     await harness.stop();
   });
 
-  test('of a destination that comes back too late is told what it has missed', async () => {
+  test('of a destination that comes back too late shows what it has missed', async () => {
     const ledger = createMemoryLedger();
     let lowWater = 0;
     const harness = createHarness({ ledger: { ...ledger, lowWater: () => lowWater } });
@@ -158,7 +158,7 @@ describe('a change of settings', () => {
     await harness.stop();
   });
 
-  test('ends a hold, since an operator may just have mended it', async () => {
+  test('ends a wait, since an operator may just have fixed it', async () => {
     const harness = createHarness();
     harness.destination.react = () => 'unauthorized';
     await harness.append(...eventsOf(['a']));

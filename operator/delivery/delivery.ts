@@ -187,9 +187,7 @@ export class Delivery {
   ): Promise<MoveOutcome | UnknownDestination> =>
     this.#with(name, ({ operations }) => operations.moveCursor(sequence, force));
 
-  /**
-   * Compares the ledger's sums with what the destination acknowledged, and with what it reports.
-   */
+  /** Compares the ledger's sums with what the destination acknowledged and what it reports. */
   readonly reconcile = (
     name: string,
     query: ReconcileQuery,
@@ -219,29 +217,21 @@ export class Delivery {
   ): Promise<LedgerFailure | undefined> =>
     this.#feeders.get(name)?.feeder.invoices?.poll(tenants, signal);
 
-  /**
-   * Predicts the outcome of a correction of an event at a destination. Undefined if the destination
-   * does not exist.
-   */
+  /** Predicts the outcome of a correction at a destination. Undefined without the destination. */
   readonly predictCorrection = async (
     name: string,
     stored: QueuedEvent,
   ): Promise<CorrectionPrediction | undefined> =>
     this.#directory.find(name)?.predictCorrection(stored);
 
-  /**
-   * Returns the tenants behind a customer of a billing system, from the first destination that
-   * knows.
-   */
+  /** Returns the tenants of a billing system's customer, from the first destination that knows. */
   readonly tenantsOf = (
     system: DestinationType,
     customer: string,
     signal: AbortSignal,
   ): Promise<CustomerAnswer> => queryTenants(this.#queryable(), system, customer, signal);
 
-  /**
-   * Fetches the public keys of a billing system's signatures, from all destinations of its type.
-   */
+  /** Fetches the public keys of a billing system's signatures from all destinations of its type. */
   readonly publicKeysOf = (
     system: DestinationType,
     signal: AbortSignal,

@@ -8,10 +8,7 @@ import type { ParkedTenant } from './lanes/parked-tenants.ts';
 import type { PlanChangeStatus } from './lanes/plan-changes.ts';
 import type { InvoiceReport } from './operations/invoice-report.ts';
 
-/**
- * The state of delivery to one destination, without secrets. Times are milliseconds since the
- * epoch.
- */
+/** Delivery to one destination, without secrets. Times are milliseconds since the epoch. */
 export interface DestinationStatus {
   readonly name: string;
   readonly type: string;
@@ -70,10 +67,7 @@ export interface Backlog {
   readonly windowEnd?: string;
   /** Approximate size of the waiting events in the ledger. */
   readonly bytes: number;
-  /**
-   * Milliseconds until the volume is full if nothing is sent. Absent if unknown, for example in a
-   * database.
-   */
+  /** Milliseconds until the volume is full if nothing is sent. Absent if unknown. */
   readonly fullInMs?: number;
 }
 

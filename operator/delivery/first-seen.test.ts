@@ -63,7 +63,7 @@ describe('a destination that cannot be used when it is declared', () => {
     },
   );
 
-  test('begins anew with every start of the process', async () => {
+  test('begins again with every start of the process', async () => {
     const ledger = createMemoryLedger();
     const first = await world([UNUSABLE], ledger);
     await first.stop();

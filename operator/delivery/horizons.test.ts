@@ -47,7 +47,7 @@ describe('an outcome that is not known', () => {
     await harness.stop();
   });
 
-  test('is asked after, not sent blindly, when the destination has forgotten', async () => {
+  test('is queried, not sent blindly, when the destination has forgotten', async () => {
     const clock = createVirtualClock();
     const destination = forgetful(clock);
     const ledger = await diedAfterLost(clock, destination);
@@ -79,7 +79,7 @@ describe('an outcome that is not known', () => {
     },
   );
 
-  test('holds back the later events of its tenant while the destination cannot be asked', async () => {
+  test('delays the later events of its tenant while the destination cannot be queried', async () => {
     const clock = createVirtualClock();
     const fake = forgetful(clock);
     const first = createHarness({ clock, destination: fake });
@@ -122,7 +122,7 @@ describe('an outcome that is not known', () => {
     await harness.stop();
   });
 
-  test('becomes a dead letter where the destination has forgotten and cannot be asked', async () => {
+  test('becomes a dead letter where the destination has forgotten and cannot be queried', async () => {
     const clock = createVirtualClock();
     const destination = forgetful(clock, false);
     const ledger = await diedAfterLost(clock, destination);
@@ -169,7 +169,7 @@ test('without a record of what is in flight such an event is billed twice', asyn
   await harness.stop();
 });
 
-test('a cursor moved back asks after what was delivered before', async () => {
+test('a cursor moved back queries what was delivered before', async () => {
   const clock = createVirtualClock();
   const destination = forgetful(clock);
   const harness = createHarness({ clock, destination });

@@ -77,7 +77,7 @@ test('Lago: a month that is invoiced as it was delivered is no mismatch', async 
   expect(one.lago.account().invoices.some(({ isFinal }) => isFinal)).toBe(true);
 });
 
-test('Lago: usage that arrives when the month is invoiced already is told', async () => {
+test('Lago: usage that arrives when the month is invoiced already is reported', async () => {
   const one = await withLago();
   one.turnTo('01-05T00:02');
   await one.use('01-05T00:00', '10');
@@ -200,7 +200,7 @@ test('a cursor goes back over an invoiced month only by force, and over the runn
   expect(await one.report()).toMatchObject({ differing: 0 });
 });
 
-test('where late usage is billed apart, that is what force is said to do', async () => {
+test('where late usage is billed separately, the answer says that force does so', async () => {
   const one = await withLago({}, 'next');
   one.turnTo('01-05T00:02');
   await one.use('01-05T00:00', '10');
@@ -225,7 +225,7 @@ test('a cursor goes back over events that cannot be read only by force', async (
   await vi.waitFor(() => expect(one.delivery().status('bills')?.cursor).toBe(1));
 });
 
-test('late usage is sent where nothing else is said', async () => {
+test('late usage is sent where nothing else is set', async () => {
   const one = await withLago();
   one.turnTo('01-05T00:02');
   await one.use('01-05T00:00', '10');
@@ -278,7 +278,7 @@ async function withMetronome(): Promise<MonthWorld & { readonly metronome: FakeM
 }
 
 test.each(Object.entries(UNCOVERED))(
-  '%s: usage that no invoice covers is told when it is 40 to 45 days old, though none follows',
+  '%s: usage that no invoice covers is reported when it is 40 to 45 days old, though none follows',
   async (_vendor, start) => {
     const one = await start();
     one.turnTo('01-05T00:02');
@@ -307,7 +307,7 @@ test.each(Object.entries(UNCOVERED))(
   },
 );
 
-test('usage that a draft of a year still covers is not told, however old it is', async () => {
+test('usage that a draft of a year still covers is not reported, however old it is', async () => {
   const one = await withMetronome();
   const call = async (path: string, body: unknown): Promise<string> => {
     const answer = await fetch(one.metronome.url + path, {

@@ -191,7 +191,7 @@ test('a tenant is offboarded after its last event, and all of it is invoiced', a
   expect(invoiced(world)).toStrictEqual(sums(events));
 });
 
-test('a tenant with a plan that does not exist blocks nobody, and is invoiced when it is mended', async () => {
+test('a tenant with a plan that does not exist blocks nobody, and is invoiced when it is fixed', async () => {
   const world = await createWorld();
   world.tenants.set('bad', tenantNamed('bad', { plan: 'platinum' }));
   const events = usage(['bad', 'good'], 30);
@@ -212,7 +212,7 @@ test('a tenant with a plan that does not exist blocks nobody, and is invoiced wh
   expect(invoiced(world)).toStrictEqual(sums(events));
 });
 
-test('a wrong key is told as specified, and no secret reaches a log line', async () => {
+test('a wrong key is reported as specified, and no secret reaches a log line', async () => {
   const world = await createWorld({ apiKey: 'other' });
   await world.ledger.append({ events: usage(['a'], 1) });
   await vi.waitFor(() => expect(world.delivery.status('billing_c')?.blocked).toBeDefined());
@@ -222,7 +222,7 @@ test('a wrong key is told as specified, and no secret reaches a log line', async
   expect(JSON.stringify([world.lines, world.delivery.statuses()])).not.toContain('Bearer');
 });
 
-test('reconciliation tells what Lago has, what is on its way and what is set aside', async () => {
+test('reconciliation shows what Lago has, what is on its way and what is set aside', async () => {
   const world = await createWorld();
   world.tenants.set('parked', tenantNamed('parked', { plan: 'platinum' }));
   const day = Date.UTC(2026, 10, 21);

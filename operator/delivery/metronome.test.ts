@@ -97,7 +97,7 @@ describe('invoices are held against what was delivered', () => {
     );
   });
 
-  test('usage that arrives after its invoice is final is told with its amount', async () => {
+  test('usage that arrives after its invoice is final is reported with its amount', async () => {
     const one = await month();
     one.turnTo('01-05T00:02');
     await one.use('01-05T00:00', '10');
@@ -118,7 +118,7 @@ describe('invoices are held against what was delivered', () => {
     expect(await one.report()).toMatchObject({ differing: 1, examples: [expected] });
   });
 
-  test('usage that comes late long after its invoice was compared is told at once', async () => {
+  test('usage that comes late long after its invoice was compared is reported at once', async () => {
     const one = await month();
     one.turnTo('01-20T00:02');
     await one.use('01-20T00:00', '10');
@@ -132,7 +132,7 @@ describe('invoices are held against what was delivered', () => {
     });
   });
 
-  test('usage that nobody had priced by the time of its invoice is told', async () => {
+  test('usage that nobody had priced by the time of its invoice is reported', async () => {
     const one = await month();
     one.turnTo('01-10T00:02');
     await one.use('01-10T00:00', '6', GPU);
@@ -148,7 +148,7 @@ describe('invoices are held against what was delivered', () => {
     });
   });
 
-  test('an invoice that is computed anew makes up for late usage', async () => {
+  test('an invoice that is computed again makes up for late usage', async () => {
     const one = await month();
     one.turnTo('01-05T00:02');
     await one.use('01-05T00:00', '10');

@@ -158,12 +158,15 @@ const VENDORS: readonly (readonly [name: string, start: () => Promise<Vendor>])[
   ['Metronome, 24 hours', metronome],
 ];
 
-test.each(VENDORS)('%s: the page tells the invoice of January as it is', async (name, start) => {
-  const page = readFileSync(PAGE, 'utf8');
-  expect(page).toContain(await rowOf(name, await start()));
-});
+test.each(VENDORS)(
+  '%s: the page describes the invoice of January as it is',
+  async (name, start) => {
+    const page = readFileSync(PAGE, 'utf8');
+    expect(page).toContain(await rowOf(name, await start()));
+  },
+);
 
-test('the page tells the usage that it is about', () => {
+test('the page states the usage that it is about', () => {
   const page = readFileSync(PAGE, 'utf8');
   const written = (text: string): string =>
     `${Number(text.slice(3, 5))} ${text.startsWith('01') ? 'January' : 'February'} ${text.slice(6)}`;

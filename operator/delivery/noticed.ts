@@ -1,20 +1,17 @@
 import type { DriftReport } from './operations/drift-watch.ts';
 import type { PriceReport } from './operations/price-watch.ts';
-import type { Rate } from './operations/rate-watch.ts';
+import type { EventRate } from './operations/rate-watch.ts';
 
-/**
- * Results of the periodic checks of a destination. A field is absent while it has nothing to show.
- */
+/** Results of a destination's periodic checks. Fields with nothing to show are absent. */
 export interface Noticed {
   /** Comparison of yesterday's sums. Absent before the first comparison. */
   readonly drift?: DriftReport;
   /**
-   * Comparison of its prices with the price books. Absent before the first, or if no book concerns
-   * it.
+   * Comparison of its prices with the books. Absent before the first, and without a book for it.
    */
   readonly prices?: PriceReport;
   /** Share of its rate limit in use. Absent if it has no limit. */
-  readonly rate?: Rate;
+  readonly rate?: EventRate;
   /** Present if it accepts fewer events a second than arrive. */
-  readonly tooSlow?: Rate;
+  readonly tooSlow?: EventRate;
 }

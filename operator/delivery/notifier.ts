@@ -17,9 +17,7 @@ const BACKOFF = { baseMs: 2_000, capMs: 60_000 };
 /** Pause after a failure that an operator must fix. */
 const BLOCKED_MS = 60_000;
 
-/**
- * Notifies destinations of thresholds. Pauses a destination that fails, so that it delays no other.
- */
+/** Notifies destinations of thresholds. A failing one is paused, so it delays no other. */
 export class Notifier {
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #random: () => number;

@@ -13,10 +13,7 @@ export interface RunningFeeder {
   readonly destination: Destination | undefined;
 }
 
-/**
- * The feeders by destination. Each runs while its settings are wanted unchanged. One call at a
- * time.
- */
+/** Feeders by destination. Each runs while its settings stay unchanged. One call at a time. */
 export class RunningFeeders {
   readonly #options: DeliveryOptions;
   readonly #metrics: DeliveryMetrics;

@@ -25,7 +25,7 @@ afterEach(async () => {
 });
 
 /** Stripe with its time, and the ledger: what outlives the operator. */
-interface Estate {
+interface StripeEstate {
   readonly stripe: FakeStripe;
   readonly ledger: Ledger;
   readonly time: { now: () => number; aheadMs: number };
@@ -33,7 +33,7 @@ interface Estate {
   readonly lock: { isOn: () => boolean };
 }
 
-async function createEstate(rules: Partial<StripeRules> = {}): Promise<Estate> {
+async function createEstate(rules: Partial<StripeRules> = {}): Promise<StripeEstate> {
   const time = { now: () => TEST_WINDOW_START, aheadMs: 0 };
   const lock = { isOn: () => false };
   const stripe = await startFakeStripe({
@@ -49,7 +49,7 @@ async function createEstate(rules: Partial<StripeRules> = {}): Promise<Estate> {
 
 /** An operator that starts at a time. */
 async function live(
-  { stripe, ledger, time }: Estate,
+  { stripe, ledger, time }: StripeEstate,
   start: number,
   change: Partial<StripeSettings> = {},
   tenants: readonly Tenant[] = [],
@@ -105,7 +105,7 @@ function nodes(tenant: string, count: number, window = 0, first = 0): UsageEvent
   }));
 }
 
-function taken({ stripe }: Estate): string[] {
+function taken({ stripe }: StripeEstate): string[] {
   return stripe.state.events.map(({ identifier }) => identifier);
 }
 
@@ -152,7 +152,7 @@ test('resets, lost answers, stored failures and rate limits: Stripe counts exact
   expect(outcome.rows.map(({ difference }) => difference)).toStrictEqual(['0', '0', '0']);
 });
 
-test('an answer that is lost for days: which of the nodes of one SKU were counted is told from their sum', async () => {
+test('an answer that is lost for days: the sum shows which of the nodes of one SKU were counted', async () => {
   const estate = await createEstate();
   const passed = nodes('a', 5);
   await estate.ledger.append({ events: passed });
@@ -175,7 +175,11 @@ test('an answer that is lost for days: which of the nodes of one SKU were counte
 });
 
 /** Makes a price of a meter, tagged with a plan. */
-async function price({ stripe }: Estate, meter: string, plan = 'tenant-standard'): Promise<void> {
+async function price(
+  { stripe }: StripeEstate,
+  meter: string,
+  plan = 'tenant-standard',
+): Promise<void> {
   await fetch(`${stripe.url}/v1/prices`, {
     method: 'POST',
     headers: AUTHORIZED,
@@ -191,7 +195,7 @@ async function price({ stripe }: Estate, meter: string, plan = 'tenant-standard'
 }
 
 /** Waits until the subscriptions that run are of these plans. */
-async function plansAre({ stripe }: Estate, plans: readonly string[]): Promise<void> {
+async function plansAre({ stripe }: StripeEstate, plans: readonly string[]): Promise<void> {
   await vi.waitFor(
     () => {
       const running = [...stripe.state.subscriptions.values()].filter(

@@ -78,7 +78,7 @@ describe('a dead letter whose earlier attempt had no answer', () => {
     await harness.stop();
   });
 
-  test('asks for force where its id may be forgotten and nobody can be asked, also after a restart', async () => {
+  test('requires force where its id may be forgotten and no query can check it, also after a restart', async () => {
     const clock = createVirtualClock();
     const destination = forgetful(clock, false);
     const first = await refusedAfterLost(destination, clock);
@@ -104,7 +104,7 @@ describe('a dead letter whose earlier attempt had no answer', () => {
     await harness.stop();
   });
 
-  test('is not billed twice where the destination can be asked, and needs no force', async () => {
+  test('is not billed twice where the destination can be queried, and needs no force', async () => {
     const clock = createVirtualClock();
     const destination = forgetful(clock, true);
     const harness = await refusedAfterLost(destination, clock);
@@ -117,7 +117,7 @@ describe('a dead letter whose earlier attempt had no answer', () => {
     await harness.stop();
   });
 
-  test('of which nobody can tell whether it is there is sent by force only, and then once', async () => {
+  test('that may or may not be there is sent by force only, and then once', async () => {
     const clock = createVirtualClock();
     const fake = forgetful(clock, true);
     let requested = 0;
@@ -226,7 +226,7 @@ function temporaryDirectory(): string {
   return directory;
 }
 
-test('a receiver that took an event, said nothing, and refused the repeat is not given it again a day later without a word', async () => {
+test('a receiver that took an event, did not answer, and refused the repeat gets it again a day later unnoticed', async () => {
   const taken: string[] = [];
   let usage = 0;
   const server = await startTestServer((request, response, socket) => {
@@ -264,7 +264,7 @@ test('a receiver that took an event, said nothing, and refused the repeat is not
   await vi.waitFor(() => expect(taken).toHaveLength(2), 20_000);
 });
 
-test('Stripe, which took an event, said nothing, and refused the repeat, is asked a day later and bills it once', async () => {
+test('Stripe, which took an event, did not answer, and refused the repeat, is queried a day later and bills it once', async () => {
   const time = { now: () => TEST_WINDOW_START };
   const stripe = await startFakeStripe({ apiKey: 'sk_test_key', now: () => time.now() });
   closers.push(() => stripe.close());

@@ -10,10 +10,10 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { TEST_WINDOW_START, testWindow } from '../ledger/testing/events.ts';
 import { openTestLedger } from '../ledger/testing/level-ledger.ts';
 import {
-  type Answer,
+  type Responder,
   type ReceivedRequest,
   startTestServer,
-  type TestServer,
+  type HttpTestServer,
 } from '../outbound/testing/test-server.ts';
 import { createFastClock } from './testing/fast-clock.ts';
 import { type LiveDelivery, startLiveDelivery } from './testing/live-delivery.ts';
@@ -26,7 +26,7 @@ afterEach(async () => {
 });
 
 interface World extends LiveDelivery {
-  readonly server: TestServer;
+  readonly server: HttpTestServer;
   readonly ledger: Ledger;
 }
 
@@ -36,14 +36,14 @@ function temporaryDirectory(): string {
   return directory;
 }
 
-async function serve(answer: Answer): Promise<TestServer> {
+async function serve(answer: Responder): Promise<HttpTestServer> {
   const server = await startTestServer(answer);
   closers.push(() => server.close());
   return server;
 }
 
 /** The engine on a real LevelDB ledger, delivering to a real server. */
-async function start(server: TestServer, directory = temporaryDirectory()): Promise<World> {
+async function start(server: HttpTestServer, directory = temporaryDirectory()): Promise<World> {
   const ledger = await openTestLedger(directory);
   const clock = createFastClock(Date.now());
   const settings: DestinationSettings = {

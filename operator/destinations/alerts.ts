@@ -11,10 +11,7 @@ export interface Alert {
   readonly id: string;
   /** The billing system's own name of the event type, as ENFORCEMENT_RULES names it. */
   readonly type: string;
-  /**
-   * When it happened at the billing system, milliseconds since the epoch; absent where the message
-   * has no time.
-   */
+  /** When it happened at the billing system, ms since the epoch; absent if not stated. */
   readonly at?: number;
   readonly customer: AlertCustomer;
   /**
@@ -32,15 +29,10 @@ export interface Alert {
   readonly reason: string;
 }
 
-/**
- * `alerts`: usage and spend alerts; `all`: every alert of this billing system about the customer.
- */
+/** `alerts`: usage and spend alerts; `all`: all alerts of the billing system about the customer. */
 export type Settlement = 'alerts' | 'all';
 
-/**
- * The customer of an alert: the billing system's own id, a name that the operator gave it there, or
- * both.
- */
+/** The customer of an alert: the billing system's own id, the operator's name for it, or both. */
 export interface AlertCustomer {
   readonly id?: string;
   /** The tenant id in the message. */
@@ -89,10 +81,7 @@ const LONGEST_ID = 256;
 /** Ten times the values of an invoice with hundreds of lines. */
 const MAX_VALUES = 100_000;
 
-/**
- * Parses the JSON object in a signed body. Undefined for anything else, and for more values than a
- * message has.
- */
+/** Parses a signed body's JSON object. Undefined otherwise, or with too many values. */
 export function jsonObject(body: Uint8Array): JsonObject | undefined {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(body);
@@ -104,9 +93,7 @@ export function jsonObject(body: Uint8Array): JsonObject | undefined {
   }
 }
 
-/**
- * Reads somebody else's id: at most 256 characters and no control characters; undefined otherwise.
- */
+/** Reads a foreign id: at most 256 characters and no control characters; undefined otherwise. */
 export function idAt(parent: JsonObject, key: string): string | undefined {
   const value = parent[key];
   if (typeof value !== 'string' || value === '' || value.length > LONGEST_ID) return undefined;

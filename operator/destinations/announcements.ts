@@ -7,7 +7,7 @@ import { catalogData, type LifecycleEvent, noticeData, tenantData } from './clou
 import type { Customers, StepOutcome } from './destination.ts';
 
 /** The result of one announcement; `split` is a refusal. */
-type Answer =
+type AnnouncementOutcome =
   | { readonly kind: 'delivered' }
   | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number }
   | { readonly kind: 'hold'; readonly reason: string }
@@ -18,7 +18,7 @@ interface AnnouncementsOptions {
   readonly name: string;
   /** The CloudEvents source of the events. */
   readonly source: string;
-  readonly post: (event: LifecycleEvent, signal: AbortSignal) => Promise<Answer>;
+  readonly post: (event: LifecycleEvent, signal: AbortSignal) => Promise<AnnouncementOutcome>;
   readonly clock: Pick<Clock, 'now'>;
   readonly logger: Pick<Logger, 'warn'>;
 }

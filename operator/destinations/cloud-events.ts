@@ -4,15 +4,10 @@ import type { Tenant } from '../model/tenant.ts';
 import type { BudgetNotice } from '../model/budget-notice.ts';
 import { quote } from '../model/quote.ts';
 
-/**
- * The prefix of event types. Each metric has its own type, so that one meter at the receiver maps
- * to one metric.
- */
+/** Prefix of event types. Each metric has its own: one meter at the receiver, one metric. */
 const TYPE_PREFIX = 'io.meterfeed.';
 const DATA_TYPE = 'application/json';
-/**
- * Characters that RFC 3986 allows. CloudEvents readers refuse a batch because of one bad source.
- */
+/** Characters that RFC 3986 allows. CloudEvents readers refuse a batch because of a bad source. */
 const URI_REFERENCE = /^[A-Za-z0-9\-._~:/?#[\]@!$&'()*+,;=%]+$/;
 
 /** The attributes of a lifecycle event; `data` is any JSON value. */
@@ -33,10 +28,7 @@ export interface CloudEvent {
   readonly data: string;
 }
 
-/**
- * Returns a usage event as a CloudEvent. `data` is the event itself, with its quantity as a bare
- * number.
- */
+/** Returns a usage event as a CloudEvent. `data` is the event, with its quantity as a number. */
 export function usageCloudEvent(event: UsageEvent, source: string): CloudEvent {
   const attributes = {
     specversion: '1.0',
@@ -94,9 +86,7 @@ export function tenantData(tenant: Tenant): Record<string, unknown> {
   };
 }
 
-/**
- * Returns the `data` of `io.meterfeed.catalog.v1`: the metrics as GET /api/v1/catalog lists them.
- */
+/** Returns the `data` of `io.meterfeed.catalog.v1`: the metrics of GET /api/v1/catalog. */
 export function catalogData(catalog: readonly MetricDefinition[]): Record<string, unknown> {
   const metrics = catalog.map((metric) => ({
     code: metric.code,

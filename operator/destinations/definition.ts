@@ -25,10 +25,7 @@ export interface DestinationDefinition<Options = unknown, Spec = unknown>
   readonly spec?: SpecDefinition<Options, Spec>;
   /** Returns the mode of the key in the options, where the billing system's keys show one. */
   keyMode?(options: Options): KeyMode | undefined;
-  /**
-   * How the type bills late usage, beside `send` and `hold`
-   * (docs/explanation/delivery.md#late-usage).
-   */
+  /** Ways to bill late usage beside `send`, `hold` (docs/explanation/delivery.md#late-usage). */
   readonly late?: readonly LateWay[];
   /** Returns the options for usage of another cluster. Absent where no option names a cluster. */
   forCluster?(options: Options, clusterName: string): Options;
@@ -52,21 +49,13 @@ export interface SpecDefinition<Options, Spec> {
 
 /** The messages that a billing system posts to `/webhooks/{spelling}`. */
 export interface AlertsDefinition {
-  /**
-   * The variable with the credentials that verify the messages; `webhookSecretRefs` in a
-   * BillingDestination.
-   */
+  /** Variable of the secrets that verify messages; `webhookSecretRefs` in a BillingDestination. */
   readonly secretVariable: string;
-  /**
-   * True if the signature covers the message's id. Otherwise a repeated body is a repeated message.
-   */
+  /** True if the signature covers the message's id; else a repeated body is a repeated message. */
   readonly signsId: boolean;
   /** `now` in milliseconds since the epoch. */
   verify(request: SignedRequest, secrets: readonly Secret[], now: number): Verification;
-  /**
-   * Verification by the billing system's own key, whose public half it publishes
-   * (`Destination.publicKey`).
-   */
+  /** Verification by the billing system's own key, which it publishes (`Destination.publicKey`). */
   readonly publicKey?: {
     /** Returns whether a message names this kind of signature. */
     isUsed(request: SignedRequest): boolean;

@@ -30,15 +30,9 @@ export interface Destination extends Capabilities {
    * (docs/reference/events.md#metrics).
    */
   accepts(metric: MetricDefinition): boolean;
-  /**
-   * Creates or finds the objects that the billing system needs before any event: metrics, plan,
-   * meters. Idempotent.
-   */
+  /** Makes or finds what events need at the billing system: metrics, plan, meters. Idempotent. */
   bootstrap(catalog: readonly MetricDefinition[], signal: AbortSignal): Promise<StepOutcome>;
-  /**
-   * Sends one batch. `outcomes[i]` belongs to `events[i]`. Never throws for anything that the other
-   * side did.
-   */
+  /** Sends one batch. `outcomes[i]` belongs to `events[i]`. Never throws for remote faults. */
   send(events: readonly UsageEvent[], signal: AbortSignal): Promise<readonly DeliveryOutcome[]>;
   /**
    * Returns which of these events the billing system has. The feeder calls it for events in flight
@@ -88,9 +82,7 @@ export interface Customers {
    * plan is delivered.
    */
   provision(tenant: Tenant, signal: AbortSignal): Promise<ProvisionOutcome>;
-  /**
-   * Ends the tenant's subscription. The caller has delivered the tenant's last event. Idempotent.
-   */
+  /** Ends the tenant's subscription, after the tenant's last event is delivered. Idempotent. */
   offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome>;
 }
 
@@ -118,7 +110,7 @@ export interface Plans {
 
 export interface Sums {
   /** Returns what the billing system recorded, for reconciliation. */
-  total(query: TotalsQuery, signal: AbortSignal): Promise<TotalsOutcome>;
+  total(query: RecordedTotalQuery, signal: AbortSignal): Promise<RecordedTotalOutcome>;
 }
 
 export interface Alerts {
@@ -128,10 +120,7 @@ export interface Alerts {
    * an earlier alert reported in trouble; the answer leaves out unknown ones.
    */
   current(requested: readonly string[], signal: AbortSignal): Promise<CurrentAlertsOutcome>;
-  /**
-   * Returns the tenants that a customer of a billing system stands for, as the billing system
-   * records it.
-   */
+  /** Returns the tenants that a customer stands for, as the billing system records it. */
   tenantsOf?(
     system: DestinationType,
     customer: string,
@@ -213,9 +202,7 @@ export type ProvisionOutcome = StepOutcome | DrainFirst;
 export interface DrainFirst {
   readonly kind: 'drain';
   readonly reason: string;
-  /**
-   * Usage of windows that start earlier belongs to the current plan, milliseconds since the epoch.
-   */
+  /** Usage of windows that start earlier belongs to the current plan; ms since the epoch. */
   readonly before: number;
   /** The plan or rate card that bills now, and the wanted one. */
   readonly current: string;
@@ -252,10 +239,7 @@ export type VerifyOutcome =
   | {
       readonly kind: 'verified';
       readonly known: ReadonlySet<string>;
-      /**
-       * Events whose delivery cannot be determined, by id, with the reason. They are not sent
-       * again.
-       */
+      /** Events whose delivery cannot be determined, by id, with the reason. Never sent again. */
       readonly uncertain?: ReadonlyMap<string, string>;
     }
   | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number };
@@ -270,10 +254,7 @@ export type CustomerAnswer =
 export type CurrentAlertsOutcome =
   /** Alerts without `at` have the moment before the request as their time. */
   | { readonly kind: 'alerts'; readonly alerts: readonly Alert[] }
-  /**
-   * The state is unavailable, for example for lack of a permission. The operator requests it again
-   * later.
-   */
+  /** The state is unavailable, for example for lack of a permission. The operator retries later. */
   | { readonly kind: 'failed'; readonly reason: string };
 
 export type PublicKeyOutcome =
@@ -292,10 +273,7 @@ export interface CurrentAlerts {
   readonly outcome: CurrentAlertsOutcome;
 }
 
-/**
- * Requests current alerts of every destination of the given types, each with the subjects of its
- * type.
- */
+/** Requests current alerts of every destination of the given types, with the subjects by type. */
 export type QueryCurrentAlerts = (
   requested: ReadonlyMap<DestinationType, readonly string[]>,
   signal: AbortSignal,
@@ -307,7 +285,7 @@ export interface LateRefusal extends UnbilledUsage {
   readonly at: number;
 }
 
-export interface TotalsQuery {
+export interface RecordedTotalQuery {
   readonly tenant: Tenant;
   readonly metric: string;
   /** Full UTC days, milliseconds since the epoch. */
@@ -315,7 +293,7 @@ export interface TotalsQuery {
   readonly to: number;
 }
 
-export type TotalsOutcome =
+export type RecordedTotalOutcome =
   | { readonly kind: 'total'; readonly quantity: string }
   | { readonly kind: 'unsupported'; readonly reason: string }
   | { readonly kind: 'retry'; readonly reason: string };

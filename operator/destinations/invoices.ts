@@ -9,10 +9,7 @@ import type { Tenant } from '../model/tenant.ts';
  * (docs/explanation/delivery.md#invoices).
  */
 export interface Invoices {
-  /**
-   * For people: how the billing system treats usage that arrives after the invoice of its period is
-   * final.
-   */
+  /** For people: how the billing system treats usage that arrives after its invoice is final. */
   readonly closedPeriods: string;
   /** Returns a tenant's final invoices. */
   list(query: InvoicesQuery, signal: AbortSignal): Promise<InvoicesOutcome>;
@@ -36,9 +33,7 @@ export type InvoicesOutcome =
        * tenants get the same invoices and are compared together.
        */
       readonly payer?: string;
-      /**
-       * The subscription or contract differs from the provisioned one: provision the tenant again.
-       */
+      /** The subscription or contract differs from the provisioned one: provision again. */
       readonly recheck?: true;
     }
   | { readonly kind: 'unsupported'; readonly reason: string }
@@ -51,9 +46,7 @@ export interface FinalInvoice {
   /** The number that the customer sees. */
   readonly number?: string;
   readonly finalizedAt: number;
-  /**
-   * The end of the invoiced period. Earlier usage is on this invoice, on one before it, or on none.
-   */
+  /** The end of the invoiced period. Earlier usage is on this invoice, an earlier one, or none. */
   readonly until: number;
   /** ISO 4217, in capitals. */
   readonly currency?: string;

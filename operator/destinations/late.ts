@@ -29,10 +29,7 @@ export type LateWay = 'next' | 'credit';
 export interface LatePrice {
   /** Usage with the same key is billed as one line: it shares a line of an invoice. */
   readonly key: string;
-  /**
-   * The price of one unit in the currency's main unit: plain decimal text with any number of
-   * decimals.
-   */
+  /** The price of one unit in the currency's main unit: decimal text with any number of digits. */
   readonly each: string;
   /** ISO 4217, in capitals. */
   readonly currency: string;
@@ -59,10 +56,7 @@ export interface LateLine {
   readonly metric: string;
   /** Plain decimal text, at most nine decimals; negative for over-billed usage. */
   readonly quantity: string;
-  /**
-   * Quantity × price, rounded once to the currency's smallest unit; it has the sign of the
-   * quantity.
-   */
+  /** Quantity × price, rounded once to the currency's smallest unit; the sign of the quantity. */
   readonly amount: string;
   /** The same amount as a count of the currency's smallest unit. */
   readonly minor: bigint;
@@ -80,10 +74,7 @@ export type LateOutcome =
 
 /** The capability to bill late usage. */
 export interface LateBiller {
-  /**
-   * Prices events of one tenant by their invoices; `outcomes[i]` belongs to `events[i]`. Changes
-   * nothing.
-   */
+  /** Prices a tenant's events by their invoices; `outcomes[i]` is for `events[i]`. Read-only. */
   price(
     tenant: Tenant,
     events: readonly UsageEvent[],

@@ -25,10 +25,7 @@ export interface LineItem<Payload> {
 }
 
 interface LinesOptions<Payload extends object> {
-  /**
-   * Returns the outcome of an event that need not be sent, or the payload to send. A payload has no
-   * `kind`.
-   */
+  /** Returns the outcome of an event that is not sent, or the payload to send, without `kind`. */
   readonly check: (event: UsageEvent) => DeliveryOutcome | Payload;
   readonly keyOf: (payload: Payload) => string;
   /** Returns the number of lines for a number of payloads. */

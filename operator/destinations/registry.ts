@@ -60,10 +60,7 @@ export function createDestinationRegistry(context: DestinationContext): CreateDe
   };
 }
 
-/**
- * Returns the settings for usage of another cluster, with that cluster's name where the type has an
- * option for it.
- */
+/** Returns settings for another cluster's usage, with its name if the type has that option. */
 export function forCluster(
   settings: DestinationSettings,
   clusterName: string,

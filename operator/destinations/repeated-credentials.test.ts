@@ -5,7 +5,7 @@ import { testEvent } from '../ledger/testing/events.ts';
 import {
   type ReceivedRequest,
   startTestServer,
-  type TestServer,
+  type HttpTestServer,
 } from '../outbound/testing/test-server.ts';
 import { COLLECTOR_METRICS } from '../model/catalog.ts';
 import { createDestinationRegistry } from './registry.ts';
@@ -13,7 +13,7 @@ import { createTestContext, testTenant } from './testing/context.ts';
 
 const CANARY = 'sk_test_canary4f1d';
 
-let server: TestServer;
+let server: HttpTestServer;
 let status = 400;
 
 /** Returns the request's own headers, for the texts of error answers. */

@@ -196,7 +196,7 @@ describe('Lago', () => {
   });
 
   test.each<Record<string, string>>([{ 'X-Lago-Unique-Key': '' }, { 'X-Lago-Signature': 'short' }])(
-    '%j is said',
+    '%j is reported',
     (bad) => {
       expect(decision(bad).kind).toBe('unsigned');
     },

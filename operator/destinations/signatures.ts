@@ -29,10 +29,7 @@ export function hmac(secret: Secret, ...parts: readonly (string | Uint8Array)[])
   return mac.digest();
 }
 
-/**
- * Returns whether any signature matches any expected one. It compares all pairs, each in constant
- * time.
- */
+/** Returns whether any signature matches any expected one. Compares all pairs in constant time. */
 export function anyMatches(signatures: readonly Buffer[], expected: readonly Buffer[]): boolean {
   let found = false;
   for (const signature of signatures) {

@@ -8,10 +8,7 @@ interface Owned {
 }
 
 export interface OwnershipLabels {
-  /**
-   * `vcluster.loft.sh/managed-by`. The syncer writes it and renames a tenant's own label of that
-   * name.
-   */
+  /** `vcluster.loft.sh/managed-by`, written by the syncer, which renames a tenant's own label. */
   readonly managedBy?: string;
   readonly app?: string;
   readonly release?: string;
@@ -19,10 +16,7 @@ export interface OwnershipLabels {
   readonly claim?: string;
   /** It belongs to a virtual machine. */
   readonly virtualMachine?: true;
-  /**
-   * Name of the StatefulSet or Deployment of a pod with control plane labels; `''` if there is
-   * none.
-   */
+  /** StatefulSet or Deployment of a pod with control plane labels; `''` if there is none. */
   readonly runBy?: string;
   /** It may have GPUs. Then it is not part of a control plane. */
   readonly holdsGpus?: true;

@@ -11,7 +11,7 @@ const HASH_DIGITS = 8;
  * The place of a tenant cluster, which is the key of {@link AssignedIds}. An external one has no
  * namespace.
  */
-export interface Place {
+export interface ClusterPlace {
   readonly namespace: string;
   readonly name: string;
   /** Namespace of the custom resource that represents it, if there is one. */
@@ -24,7 +24,7 @@ export interface Place {
  * `<namespace>/<name>`. Kinds other than vCluster and external have `<kind>:` in front; no name
  * contains a colon.
  */
-export function placeKey({ namespace: own, home, name, source }: Place): string {
+export function placeKey({ namespace: own, home, name, source }: ClusterPlace): string {
   const namespace = home ?? own;
   const place = `${namespace}/${name}`;
   return source === undefined || isPlain(source) ? place : `${source}:${place}`;
@@ -42,7 +42,7 @@ function isPlain(source: string): boolean {
  *    (docs/explanation/discovery.md#ids).
  */
 export function assignIds(
-  places: readonly Place[],
+  places: readonly ClusterPlace[],
   assigned: AssignedIds,
 ): { readonly ids: AssignedIds; readonly added: AssignedIds } {
   const ids = new Map<string, string>();
@@ -66,7 +66,7 @@ export function projectTenant(project: string): string {
   return id.length <= LONGEST_ID ? id : hashed(id, project);
 }
 
-function plainId({ namespace: own, home, name, source }: Place): string {
+function plainId({ namespace: own, home, name, source }: ClusterPlace): string {
   const namespace = home ?? own;
   if (source !== undefined && !isPlain(source)) {
     // Names of these kinds may be any text.

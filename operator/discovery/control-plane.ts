@@ -8,10 +8,7 @@ interface ControlPlaneLabels {
   readonly app?: string;
   /** The owner according to the labels of another kind of tenants, as `claimText` writes it. */
   readonly claim?: string;
-  /**
-   * Name of the StatefulSet or Deployment of a pod; `''` if there is none, absent for other
-   * objects.
-   */
+  /** StatefulSet or Deployment of a pod; `''` if there is none, absent for other objects. */
   readonly runBy?: string;
 }
 
@@ -26,9 +23,7 @@ export function isControlPlaneApp(app: string | undefined): boolean {
   return isApp(CONTROL_PLANE_APPS, app);
 }
 
-/**
- * Charts name the other workloads of a control plane `<release>-etcd`, `-api` and `-controller`.
- */
+/** Charts name a control plane's other workloads `<release>-etcd`, `-api` and `-controller`. */
 const PART_PREFIX = 'vcluster-';
 
 /**

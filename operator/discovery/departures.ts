@@ -4,9 +4,7 @@ import type { HostObjects, TenantObject } from './tenant-source.ts';
 import type { ControlPlaneWorkload, PlatformInstance } from './vcluster/views.ts';
 import type { HostNamespace } from './views.ts';
 
-/**
- * The last state of a deleted object by which a tenant cluster or one of its namespaces was found.
- */
+/** Last state of a deleted object by which a tenant cluster or its namespace was found. */
 export type Departed =
   | { readonly kind: 'workload'; readonly last: ControlPlaneWorkload }
   | { readonly kind: 'instance'; readonly last: PlatformInstance }

@@ -134,7 +134,7 @@ describe('an instance of the platform is metered in the wrong namespace, or twic
     expect(clustersOf({ instances, missing: ['loft-team1-v-x'] })).toStrictEqual([]);
   });
 
-  test('I15: an instance without a host namespace is unmetered, and said so until a file names it', () => {
+  test('I15: an instance without a host namespace is unmetered, and reported until a file names it', () => {
     const file = (name: string): ListedCluster => {
       return { name, kubeconfig: `/etc/meterfeed/tenants/${name}`, since: 0, metadata: {} };
     };
@@ -196,7 +196,7 @@ describe('an instance of the platform is metered in the wrong namespace, or twic
     );
   });
 
-  test('a legacy project namespace, and one that tells nothing but a label', () => {
+  test('a legacy project namespace, and one that has nothing but a label', () => {
     const legacy = [instance('loft-p-team1', 'x', x)];
     expect(clustersOf({ workloads, instances: legacy })[0]?.project).toBe('team1');
     const labelled = [instance('elsewhere', 'x', { ...x, labels: { 'loft.sh/project': 'team2' } })];
@@ -243,7 +243,7 @@ describe('usage is billed to the wrong customer', () => {
     });
   });
 
-  test('accident 34: a user of a project edits the instance: only its project and display name are believed', () => {
+  test('accident 34: a user of a project edits the instance: only its project and display name are trusted', () => {
     const annotations = {
       'meterfeed.io/tenant': 'somebody-else',
       'meterfeed.io/project': 'other',

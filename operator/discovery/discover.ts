@@ -201,10 +201,7 @@ function describe(input: DescribeInput): TenantCluster {
   };
 }
 
-/**
- * The workloads of the previous pass if only the platform still shows it: pods end after their
- * workload.
- */
+/** The previous pass's workloads if only the platform still shows it: pods end after them. */
 function workloadsOf(
   { workloads }: Candidate,
   known: TenantCluster | undefined,

@@ -193,7 +193,7 @@ describe('the log does not say what the specification promises', () => {
     expect(discovery.problems().length).toBe(1);
   });
 
-  test('a key that is ignored on a workload once, with how to mend it', async () => {
+  test('a key that is ignored on a workload once, with how to fix it', async () => {
     const { discovery, lines, add } = createDiscoveryRig();
     add('tenant-a', 'a', { labels: { 'meterfeed.io/tenant': 'acme' } });
     await discovery.runPass();
@@ -271,7 +271,7 @@ describe('a restart changes who is billed', () => {
     expect(fourth.offboarded()).toStrictEqual([]);
   });
 
-  test('an offboarding that delivery has taken over is asked for again and again', async () => {
+  test('an offboarding that delivery has taken over is requested again and again', async () => {
     const { discovery, add, remove, restart, clock } = createDiscoveryRig({ OFFBOARD_GRACE: '0s' });
     for (const name of ['a', 'b', 'c', 'd', 'e']) add(`host-${name}`, name);
     await discovery.runPass();
@@ -370,7 +370,7 @@ describe('news of tenant clusters comes late', () => {
     expect(clock.sleepers).toBe(0);
   });
 
-  test('a first list that does not come is said within one interval', async () => {
+  test('a first list that does not come is reported within one interval', async () => {
     const { discovery, sources, clock, lines } = createDiscoveryRig();
     sources.statefulSets.become('starting');
     sources.statefulSets.ready = () => new Promise(() => undefined);

@@ -9,14 +9,8 @@ import { beforeDeparting, type Departed, Departures, type WatchedObjects } from 
 import { DiscoveryLog } from './discovery-log.ts';
 import type { ExternalFile, ListedCluster } from './external-file.ts';
 import type { CustomerIdKeys } from './metadata.ts';
-import {
-  assignedIds,
-  loadMemory,
-  type Memory,
-  memoryChanges,
-  type RecordStore,
-  rememberIds,
-} from './memory.ts';
+import { assignedIds, loadMemory, type Memory, memoryChanges, rememberIds } from './memory.ts';
+import type { RecordStore } from '../ledger/ledger.ts';
 import { acceptOffboardings, stepOffboarding } from './offboarding.ts';
 import { type DiscoverySources, sourcesState, tenantObjectsOf } from './sources.ts';
 import type { DiscoveryOutcome, TenantCluster } from './tenant-cluster.ts';
@@ -37,10 +31,7 @@ interface DiscoveryOptions {
   readonly logger: Logger;
 }
 
-/**
- * Called after each successful pass; `at` is the wall clock at its start, milliseconds since the
- * epoch.
- */
+/** Called after each successful pass; `at`: its start by the wall clock, ms since the epoch. */
 export type DiscoveryListener = (clusters: readonly TenantCluster[], at: number) => void;
 
 /** The wait between a request and its pass, so that a burst of changes causes one pass. */
@@ -77,10 +68,7 @@ export class Discovery {
     this.#log = new DiscoveryLog(options.logger, options.clock);
   }
 
-  /**
-   * Requests a pass soon: a watch saw an object of a tenant cluster appear, change, or go as
-   * `departed`.
-   */
+  /** Requests a pass soon: a tenant cluster's object appeared, changed, or went as `departed`. */
   readonly request = (departed?: Departed): void => {
     if (departed !== undefined) this.#departures.add(departed);
     this.#requested.abort();
@@ -310,10 +298,7 @@ export class Discovery {
     await this.#options.clock.sleep(ms, signal).catch(() => undefined);
   }
 
-  /**
-   * Waits for the first lists, but at most one interval, so that the first pass reports their
-   * failure.
-   */
+  /** Waits for the first lists, at most one interval: the first pass then reports failures. */
   async #waitForSources(signal: AbortSignal): Promise<void> {
     const { sources, settings } = this.#options;
     const { statefulSets, deployments, namespaces, instances } = sources;

@@ -48,7 +48,7 @@ test('every field that is specified is read', () => {
   expect(parseExternalClusters('[]', CUSTOMER_ID_KEYS)).toEqual({ kind: 'clusters', clusters: [] });
 });
 
-test('an administrator mends one mistake after the other: all are told at once, with their lines', () => {
+test('an administrator fixes one mistake after the other: all are reported at once, with their lines', () => {
   const text = `- name: Edge
   kubeconfig: etc/edge
   tenannt: x

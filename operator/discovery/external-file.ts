@@ -6,7 +6,7 @@ import {
   MOST_FILE_BYTES,
   parseExternalClusters,
 } from './external-clusters.ts';
-import type { RecordStore } from './memory.ts';
+import type { RecordStore } from '../ledger/ledger.ts';
 import type { CustomerIdKeys } from './metadata.ts';
 
 /** An external tenant cluster, and since when it is listed (milliseconds since the epoch). */

@@ -1,17 +1,11 @@
 import { sameValue } from '../model/same-value.ts';
 import { storedTenant, type Tenant } from '../model/tenant.ts';
 import { quote } from '../model/quote.ts';
-import type { Ledger, RecordChange } from '../ledger/ledger.ts';
+import type { Ledger, RecordChange, RecordStore } from '../ledger/ledger.ts';
 import type { AssignedIds } from './cluster-ids.ts';
 import type { KnownTenant, KnownTenants } from './offboarding.ts';
 
-/** The ledger's records, where discovery stores what must survive a restart. */
-export type RecordStore = Pick<Ledger, 'records' | 'writeRecords'>;
-
-/**
- * The id of a tenant cluster, and since when the tenant cluster is gone (milliseconds since the
- * epoch).
- */
+/** A tenant cluster's id, and since when the tenant cluster is gone (ms since the epoch). */
 export interface RememberedId {
   readonly id: string;
   readonly goneAt?: number;

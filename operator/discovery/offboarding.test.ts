@@ -80,7 +80,7 @@ describe('a customer is offboarded too early', () => {
     ).toStrictEqual(['2: t9 offboarded']);
   });
 
-  test('a return starts the grace anew', () => {
+  test('a return starts the grace period again', () => {
     const passes = [
       [0, TEN],
       [1, NINE],

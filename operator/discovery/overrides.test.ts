@@ -98,7 +98,7 @@ describe('of two overrides the wrong one holds', () => {
     expect(a).toMatchObject({ tenant: 'by-name', plan: 'gold', overrides: ['name', 'labels'] });
   });
 
-  test('of equal ones the older holds, and the younger is told so', () => {
+  test('of equal ones the older applies, and the younger is reported', () => {
     const { a, uses } = discovered(
       byName('younger', 'tenant-a', 'a', { createdAt: 2, tenant: 'y', plan: 'gold' }),
       byName('older', 'tenant-a', 'a', { createdAt: 1, tenant: 'o' }),

@@ -101,7 +101,7 @@ describe('one tenant cluster is billed by two kinds', () => {
   });
   const objects = { kamaji: [object('blue', 'prod')], 'cluster-api': [managed] };
 
-  test('the more specific one is, and that is told once', () => {
+  test('the more specific one is, and that is reported once', () => {
     const { clusters, problems } = find('cluster-api,kamaji', { objects });
     expect(clusters.map(({ id }) => id)).toEqual(['kamaji-blue-prod']);
     expect(problems).toEqual([

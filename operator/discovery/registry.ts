@@ -6,9 +6,7 @@ import { namespaces } from './namespaces/namespaces.ts';
 import type { TenantSource } from './tenant-source.ts';
 import { vcluster } from './vcluster/vcluster.ts';
 
-/**
- * Every kind of tenants, the more specific first. When two kinds claim the same, the first gets it.
- */
+/** Every kind of tenants, the more specific first. If two claim the same, the first gets it. */
 export const SOURCES: readonly TenantSource[] = [
   vcluster,
   k3k,

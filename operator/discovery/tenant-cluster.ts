@@ -17,9 +17,7 @@ export interface TenantCluster {
    * tenants (docs/explanation/discovery.md#several-kinds-of-tenants).
    */
   readonly source: 'workload' | 'external' | Exclude<TenantSourceName, 'vcluster'>;
-  /**
-   * Host namespace of its control plane and synced objects; `''` if its control plane is not here.
-   */
+  /** Host namespace of its control plane and synced objects; `''` if the former is not here. */
   readonly namespace: string;
   /** Namespace of the custom resource that represents it; absent without one. */
   readonly home?: string;
@@ -67,10 +65,7 @@ export interface TenantCluster {
    * (docs/how-to/tenants/namespaces.md).
    */
   readonly namespaceTenant?: string;
-  /**
-   * Its control plane pods are also its nodes, so they are its usage: the tenant's pods run inside
-   * them.
-   */
+  /** Its control plane pods are its nodes and thus its usage: tenant pods run inside them. */
   readonly runsOnControlPlane?: true;
   /**
    * The administrator's kubeconfig that its controllers write. Absent if it is `vc-<name>` or does

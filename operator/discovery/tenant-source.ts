@@ -1,7 +1,7 @@
 import type { DiscoverySettings } from '../settings/settings.ts';
 import type { Projected, RawObject } from '../kubernetes/source.ts';
 import type { TenantSourceName } from '../model/tenant-sources.ts';
-import type { Place } from './cluster-ids.ts';
+import type { ClusterPlace } from './cluster-ids.ts';
 import type {
   KubeconfigSecret,
   NodeMode,
@@ -62,10 +62,7 @@ export interface TenantResource {
   readonly plural: string;
   /** Accepted versions, the preferred one first. One projection must fit all. */
   readonly versions: readonly [string, ...string[]];
-  /**
-   * Reads the fields of this kind; undefined for an object that is no tenant cluster. Must not
-   * throw.
-   */
+  /** Reads this kind's fields; undefined if the object is no tenant cluster. Must not throw. */
   readonly describe: (
     object: RawObject,
     identity: Projected,
@@ -123,7 +120,7 @@ export interface Candidate {
   /** Names of the StatefulSets and Deployments of its control plane. Only for vCluster. */
   readonly workloads?: readonly string[];
   /** The tenant that the key of its Namespace names, if the kind `namespaces` is configured. */
-  readonly namespaceTenant?: Place;
+  readonly namespaceTenant?: ClusterPlace;
   readonly kubeconfigSecret?: KubeconfigSecret;
   /** Its name in Machines of Cluster API, if that differs. */
   readonly machineCluster?: string;

@@ -109,9 +109,7 @@ function firstIds(given: readonly (CustomerIds | undefined)[]): CustomerIds | un
   return Object.keys(ids).length === 0 ? undefined : ids;
 }
 
-/**
- * A given name; else the cluster's name for a customer with one cluster; else the customer's id.
- */
+/** A given name; else the cluster's name for a customer with one cluster; else the id. */
 function displayNameOf(id: string, clusters: readonly TenantCluster[]): string {
   const given = clusters.find(
     (cluster) => cluster.displayName !== defaultDisplayName(placeOf(cluster)),

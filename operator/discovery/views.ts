@@ -21,9 +21,7 @@ export interface HostNamespace extends Projected {
 /** The longest annotation of a Namespace that may name a tenant: the longest customer id. */
 export const LONGEST_NAME = 128;
 
-/**
- * Projects every Namespace. A setting decides which annotation names a tenant, and it may change.
- */
+/** Projects every Namespace. The setting of the annotation that names a tenant may change. */
 export function hostNamespace(labelPrefix: string): Projection<HostNamespace> {
   return (object) => {
     const identity = identityOf(object);

@@ -27,7 +27,7 @@ const CHANGES = [
 const OPEN = ['/', '/healthz', '/readyz', '/leaderz', '/metrics'];
 
 describe('with API_TOKEN and INGEST_TOKEN', () => {
-  test('nothing below /api is told without the token, not even what does not exist', async () => {
+  test('nothing below /api is shown without the token, not even what does not exist', async () => {
     await using server = await startTestServer();
     for (const path of [...READS, '/api/v1/nothing', '/api', '/api/v2']) {
       for (const token of [undefined, 'wrong', `${API_TOKEN}x`, API_TOKEN.slice(1), ' ']) {

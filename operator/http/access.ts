@@ -38,10 +38,7 @@ export type RefusedTokens = (reason: 'unknown' | 'ended' | 'not-allowed-here' | 
 interface AccessOptions {
   /** The tokens that are valid now; the same object until they change. */
   readonly tokens: () => Tokens;
-  /**
-   * Counts an unknown token of an address. False when the address has sent too many in the last
-   * minute.
-   */
+  /** Counts an address's unknown token. False if it sent too many in the last minute. */
   readonly mayFail: (address: string) => boolean;
   readonly refused: RefusedTokens;
   /** Checks a signed portal token. */
@@ -221,9 +218,7 @@ function createTokenCheck(tokens: readonly Secret[]): TokenCheck {
   };
 }
 
-/**
- * The token of an Authorization header. Clients of the earlier release leave out the word `Bearer`.
- */
+/** The token of an Authorization header. Clients of the earlier release omit `Bearer`. */
 function bearerToken(header: string | undefined): string | undefined {
   const token = header?.replace(/^Bearer +/i, '').trim();
   return token === '' ? undefined : token;

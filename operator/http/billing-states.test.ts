@@ -80,7 +80,7 @@ test('the states are listed with where they come from, and each tenant shows its
 });
 
 describe('a state set by hand', () => {
-  test('wins until it is cleared, and what was said meanwhile counts then', async () => {
+  test('wins until it is cleared, and what was reported meanwhile counts then', async () => {
     const ledger = createMemoryLedger();
     await using own = await start({}, ledger);
     const body = { state: 'suspended', reason: 'fraud\ncase 7' };

@@ -150,7 +150,7 @@ test('what cannot be corrected is refused with what to do instead', async () => 
   expect(await events(server)).toHaveLength(3);
 });
 
-test('what an event counts as, who corrected it and where that would go can be asked before', async () => {
+test('what an event counts as, who corrected it and where that would go can be queried before', async () => {
   const ledger = createMemoryLedger();
   await ledger.append({ events: [other, mistaken] });
   const { destinations } = quietViews(() => server.settings);
@@ -161,27 +161,27 @@ test('what an event counts as, who corrected it and where that would go can be a
     ledger,
     views: { destinations: { ...destinations, list, predictCorrection: correctionPrediction } },
   });
-  const ask = (id: string, token?: string) =>
+  const get = (id: string, token?: string) =>
     server.call('GET', `/api/v1/events/${id}/corrections`, { ...(token && { token }) });
-  expect((await ask('e-1', API_TOKEN)).json).toMatchObject({
+  expect((await get('e-1', API_TOKEN)).json).toMatchObject({
     event: { id: 'e-1' },
     corrections: [],
     counts_as: 5.000000001,
     destinations: [{ name: 'well', standing: 'delivered', takes_negative: false }],
   });
   await correct(server, { quantity: 3, ...WHO });
-  const { json, text } = await ask('e-1', API_TOKEN);
+  const { json, text } = await get('e-1', API_TOKEN);
   expect(json).toMatchObject({ counts_as: 3, corrections: [{ properties: WHO }] });
   expect(text).toContain('"quantity":-2.000000001');
   expect(json).not.toHaveProperty('refused');
   const [{ id }] = (json as { corrections: [{ id: string }] }).corrections;
-  const itself = await ask(id, API_TOKEN);
+  const itself = await get(id, API_TOKEN);
   expect(itself.json).toMatchObject({ refused: expect.stringContaining('once more') });
-  expect((await ask('e-9', API_TOKEN)).status).toBe(404);
-  expect((await ask('e-1')).status).toBe(401);
+  expect((await get('e-9', API_TOKEN)).status).toBe(404);
+  expect((await get('e-1')).status).toBe(401);
 });
 
-test('where nothing can be changed that is told before somebody fills in a form', async () => {
+test('where nothing can be changed the answer says so before somebody fills in a form', async () => {
   const ledger = createMemoryLedger();
   await ledger.append({ events: [mistaken] });
   await using server = await startTestServer({ ledger, environment: { API_TOKEN: '' } });

@@ -170,16 +170,16 @@ describe('costs', () => {
 
   test('come as CSV and NDJSON with every digit', async () => {
     await using server = await priced([hourly], hours('acme', 2, 4, '1'));
-    const ask = (format: string) =>
+    const exportAs = (format: string) =>
       server.call('GET', `/api/v1/costs?${NOVEMBER}&format=${format}`, { token });
-    const csv = await ask('csv');
+    const csv = await exportAs('csv');
     expect(csv.headers.get('content-disposition')).toContain('costs_2026-11-01_2026-11-21_EUR.csv');
     expect(csv.text.split('\r\n')).toStrictEqual([
       'tenant,metric,unit,currency,quantity,unpriced,cost,events',
       `acme,${METRIC},hours,EUR,4,,0.10,4`,
       '',
     ]);
-    const lines = (await ask('ndjson')).text.split('\n');
+    const lines = (await exportAs('ndjson')).text.split('\n');
     expect(lines).toStrictEqual([
       `{"tenant":"acme","metric":"${METRIC}","unit":"hours","currency":"EUR","events":4,"quantity":4,"cost":0.10}`,
       '',
@@ -192,7 +192,7 @@ describe('costs', () => {
     ['plan=gold', 'unknown query parameter'],
     ['format=xml', 'unknown format: "xml": use json or csv or ndjson'],
     ['group_by=flavour&format=csv', 'no event of the range has it'],
-  ])('asked with %s are refused, saying why', async (parameter, reason) => {
+  ])('requested with %s are refused, saying why', async (parameter, reason) => {
     await using server = await priced([hourly], hours('acme', 2, 1, '1'));
     const path = `/api/v1/costs?${NOVEMBER}&${parameter}`;
     const { status, text } = await server.call('GET', path, { token });
@@ -200,7 +200,7 @@ describe('costs', () => {
     expect(JSON.parse(text)).toMatchObject({ error: expect.stringContaining(reason) });
   });
 
-  test('are not said to have no price while prices have not been read', async () => {
+  test('are not shown as without a price while prices have not been read', async () => {
     await using server = await startTestServer({ views: { pricesKnown: () => false } });
     const { status, text, headers } = await server.call('GET', '/api/v1/costs', { token });
     expect(status).toBe(503);
@@ -218,15 +218,15 @@ describe('costs', () => {
       ledger,
       views: { settings: () => settings, discovery },
     });
-    const ask = async (headers: Record<string, string> = {}): Promise<unknown> =>
+    const getCosts = async (headers: Record<string, string> = {}): Promise<unknown> =>
       (await server.call('GET', `/api/v1/costs?${NOVEMBER}`, { token, headers })).json;
     const patient = { 'cache-control': 'max-age=30' };
-    expect(await ask(patient)).toMatchObject({ events: 1, amounts: [{ cost: 0.03 }] });
+    expect(await getCosts(patient)).toMatchObject({ events: 1, amounts: [{ cost: 0.03 }] });
     await ledger.append({ events: hours('acme', 3, 1, '1') });
-    expect(await ask(patient)).toMatchObject({ events: 1, amounts: [{ cost: 0.03 }] });
-    expect(await ask()).toMatchObject({ events: 2, amounts: [{ cost: 0.05 }] });
+    expect(await getCosts(patient)).toMatchObject({ events: 1, amounts: [{ cost: 0.03 }] });
+    expect(await getCosts()).toMatchObject({ events: 2, amounts: [{ cost: 0.05 }] });
     settings = { ...settings, pricing: { books: [dear] } };
-    expect(await ask(patient)).toMatchObject({ events: 2, amounts: [{ cost: 14 }] });
+    expect(await getCosts(patient)).toMatchObject({ events: 2, amounts: [{ cost: 14 }] });
   });
 
   test('are shown to nobody without a token', async () => {

@@ -8,9 +8,7 @@ import type { Route, RouteContext } from './route.ts';
 import type { TenantScope } from './scope.ts';
 import type { Tokens } from './tokens.ts';
 
-/**
- * The dashboard loads files and data from this server only, see docs/explanation/security.md#d-19.
- */
+/** The dashboard loads only from this server, see docs/explanation/security.md#d-19. */
 const CONTENT_SECURITY_POLICY = {
   useDefaults: false,
   directives: {
@@ -25,10 +23,7 @@ const CONTENT_SECURITY_POLICY = {
   },
 };
 
-/**
- * The Express application. A request passes metrics, headers, token, rate limit and body, in that
- * order.
- */
+/** The Express application. In order: metrics, headers, token, rate limit, body. */
 export function createApp(
   routes: readonly Route[],
   context: RouteContext,

@@ -162,7 +162,7 @@ describe('a credit', () => {
     expect(refused.text).toContain('send it again with the same key');
   });
 
-  test('is told without its balance by nobody who does not count', async () => {
+  test('is shown without its balance by a process that does not count', async () => {
     await using server = await start({
       views: { credits: { ...ofLedger(), used: () => undefined } },
     });

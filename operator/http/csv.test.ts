@@ -62,9 +62,9 @@ test.each([
 
 test('a spreadsheet with decimal commas reads 12.5 hours as a date or as text', async () => {
   await using server = await serverOf(used);
-  const ask = (path: string) =>
+  const csvOf = (path: string) =>
     server.call('GET', `${path}&format=csv&${FRENCH}`, { token }).then(({ text }) => text);
-  expect(await ask(`/api/v1/costs?${OCTOBER}`)).toBe(
+  expect(await csvOf(`/api/v1/costs?${OCTOBER}`)).toBe(
     `tenant;metric;unit;currency;quantity;unpriced;cost;events\r\nacme;${METRIC};hours;EUR;12,5;;25,00;1\r\n`,
   );
   const raw = await fetch(`http://127.0.0.1:${server.port}/api/v1/events?format=csv&${FRENCH}`, {
@@ -73,9 +73,9 @@ test('a spreadsheet with decimal commas reads 12.5 hours as a date or as text', 
   expect([...new Uint8Array(await raw.arrayBuffer())].slice(0, 3)).toStrictEqual([
     0xef, 0xbb, 0xbf,
   ]);
-  expect(await ask(`/api/v1/usage?${OCTOBER}`)).toContain(`acme;${METRIC};hours;12,5;1\r\n`);
-  expect(await ask(`/api/v1/events?${OCTOBER}`)).toContain(`;acme;${METRIC};12,5;hours;`);
-  expect(await ask('/api/v1/months/2026-10?')).toContain(`acme;${METRIC};hours;12,5;;;;;1\r\n`);
+  expect(await csvOf(`/api/v1/usage?${OCTOBER}`)).toContain(`acme;${METRIC};hours;12,5;1\r\n`);
+  expect(await csvOf(`/api/v1/events?${OCTOBER}`)).toContain(`;acme;${METRIC};12,5;hours;`);
+  expect(await csvOf('/api/v1/months/2026-10?')).toContain(`acme;${METRIC};hours;12,5;;;;;1\r\n`);
 });
 
 test('a correction below zero is text to a spreadsheet, which leaves it out of the sum', async () => {

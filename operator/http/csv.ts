@@ -22,9 +22,7 @@ export const PLAIN_CSV: CsvForm = { separator: ',', decimal: '.', bom: false };
 
 /** The format and the name of a downloaded file, by the query of its request. */
 export interface CsvFile extends CsvForm {
-  /**
-   * `costs_acme_2026-10-01_2026-10-31_EUR.csv`: kind, filters, first and last day (UTC), currency.
-   */
+  /** `costs_acme_2026-10-01_2026-10-31_EUR.csv`: kind, filters, first and last day, currency. */
   readonly name: (kind: string, extension: 'csv' | 'ndjson', currency?: string) => string;
 }
 

@@ -56,7 +56,7 @@ async function serverWith(find: NonNullable<Views['explanations']>['find']) {
   return startTestServer({ ledger, views: { explanations: { find }, metering } });
 }
 
-test('a number that Prometheus gave is told with the query that it answered', async () => {
+test('a number that Prometheus gave is shown with the query that it answered', async () => {
   const promql = 'sum(increase(sent[60s]))';
   await using server = await serverWith(async () => ({ kind: 'asked', promql }));
   const { status, json } = await server.call('GET', `/api/v1/events/${id}/explain`, { token });
@@ -68,7 +68,7 @@ test('a number that Prometheus gave is told with the query that it answered', as
   });
 });
 
-test('a number is told with its objects, spans, label decisions, rule, gaps and what was carried', async () => {
+test('a number is shown with its objects, spans, label decisions, rule, gaps and what was carried', async () => {
   await using server = await serverWith(async () => ({ kind: 'found', explanation }));
   const { status, json } = await server.call('GET', `/api/v1/events/${id}/explain`, { token });
   expect(status).toBe(200);

@@ -5,9 +5,7 @@ import type { TimeRange } from '../model/window.ts';
 const HOUR_MS = 3_600_000;
 /** Gaps of one cause with at most this distance form one group. */
 const SAME_GROUP_MS = HOUR_MS;
-/**
- * How many scopes and stretches of a group are listed; `scopeCount` and `lasted` cover all of them.
- */
+/** Listed scopes and stretches of a group; `scopeCount` and `lasted` cover all of them. */
 const SHOWN_SCOPES = 50;
 const SHOWN_STRETCHES = 200;
 

@@ -20,7 +20,7 @@ function gap(change: Partial<Gap> = {}): Gap {
   return { source: 'metrics', scope: 'cluster-a', ...stretch, reason: 'no answer', ...change };
 }
 
-async function ask(gaps: readonly Gap[], query = '') {
+async function getGaps(gaps: readonly Gap[], query = '') {
   const ledger = createMemoryLedger();
   await ledger.append({ events: [], windowEnd: NOW - MINUTE });
   await using server: TestServer = await startTestServer({
@@ -41,7 +41,7 @@ async function ask(gaps: readonly Gap[], query = '') {
 
 function views(gaps: readonly Gap[]) {
   const { metering } = quietViews(() => {
-    throw new Error('not asked for');
+    throw new Error('not requested');
   });
   return { metering: { ...metering, gaps: () => gaps } };
 }
@@ -51,7 +51,7 @@ describe('gaps', () => {
     const gaps = Array.from({ length: 120 }, (_, index) =>
       gap({ scope: `cluster-${index}`, reason: `namespace "tenant-${index}": forbidden` }),
     );
-    expect(await ask(gaps)).toMatchObject({
+    expect(await getGaps(gaps)).toMatchObject({
       open: [],
       ended: [{ gaps: 120, scope_count: 120, reasons: 120, seconds: 300 }],
     });
@@ -59,7 +59,7 @@ describe('gaps', () => {
 
   test('that have ended are not shown as going on', async () => {
     const gaps = [gap(), gap({ scope: 'cluster-b', to: NOW - MINUTE })];
-    expect(await ask(gaps)).toMatchObject({
+    expect(await getGaps(gaps)).toMatchObject({
       open: [{ scopes: ['cluster-b'], tenants: ['b'] }],
       ended: [{ scopes: ['cluster-a'], tenants: ['a'] }],
     });
@@ -72,20 +72,20 @@ describe('gaps', () => {
 
   test('of another tenant are not laid at one’s door, those of everybody are', async () => {
     const gaps = [gap({ scope: 'cluster-b' }), gap({ source: 'pods', scope: 'pods' })];
-    expect(await ask(gaps, '?tenant=a')).toMatchObject({ ended: [{ scopes: ['pods'] }] });
+    expect(await getGaps(gaps, '?tenant=a')).toMatchObject({ ended: [{ scopes: ['pods'] }] });
   });
 
   test('that do not bear on a metric are no hole in its chart', async () => {
     const gaps = [gap(), gap({ source: 'volumes', scope: 'volumes' })];
-    const gpus = await ask(gaps, '?metric=tenant_gpu_hours');
+    const gpus = await getGaps(gaps, '?metric=tenant_gpu_hours');
     expect(gpus).toMatchObject({ open: [], ended: [] });
-    const storage = await ask(gaps, '?metric=tenant_storage_gb_hours');
+    const storage = await getGaps(gaps, '?metric=tenant_storage_gb_hours');
     expect(storage).toMatchObject({ ended: [{ source: 'volumes' }] });
   });
 
   test('of a range end where the range ends', async () => {
     const long = gap({ from: NOW - 48 * HOUR, to: NOW });
-    expect(await ask([long], '?from=2026-11-20&to=2026-11-21')).toMatchObject({
+    expect(await getGaps([long], '?from=2026-11-20&to=2026-11-21')).toMatchObject({
       ended: [{ from: '2026-11-20T00:00:00Z', to: '2026-11-21T00:00:00Z', seconds: 86_400 }],
     });
   });

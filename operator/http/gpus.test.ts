@@ -35,7 +35,7 @@ interface Gpus {
   readonly rows: readonly Row[];
 }
 
-async function ask(server: TestServer, query: string, status = 200): Promise<Gpus> {
+async function getGpus(server: TestServer, query: string, status = 200): Promise<Gpus> {
   const answer = await server.call('GET', `/api/v1/gpus?${query}`, { token });
   expect(answer.status, answer.text).toBe(status);
   return answer.json as Gpus;
@@ -75,7 +75,7 @@ const at = (seconds: number): number => START + seconds * 1000;
 
 /** Tells what happens up to a moment, in order. */
 function reported({ nodes, pods }: typeof fleet extends fc.Arbitrary<infer T> ? T : never) {
-  const events: { readonly at: number; readonly tell: (world: World) => void }[] = [];
+  const events: { readonly at: number; readonly observe: (world: World) => void }[] = [];
   for (const [index, { shape, dedicated, downFrom, missing }] of nodes.entries()) {
     const labels: Record<string, string> = dedicated
       ? { 'vcluster.loft.sh/managed-by': 'tenant-a' }
@@ -83,12 +83,12 @@ function reported({ nodes, pods }: typeof fleet extends fc.Arbitrary<infer T> ? 
     const resource = RESOURCES.get(shape) ?? '';
     const allocatable = missing ? { [resource]: '3' } : {};
     const up = variant(shape, { name: `n${index}`, labels, allocatable });
-    events.push({ at: at(-60), tell: (world) => world.node(gpuNode(up), at(-60)) });
+    events.push({ at: at(-60), observe: (world) => world.node(gpuNode(up), at(-60)) });
     if (downFrom === null) continue;
     const taint = { key: 'node.kubernetes.io/unreachable', effect: 'NoExecute' };
     const taints = [{ ...taint, timeAdded: iso(at(downFrom)) }];
     const down = gpuNode(variant(up, { taints }));
-    events.push({ at: at(downFrom), tell: (world) => world.node(down, at(downFrom)) });
+    events.push({ at: at(downFrom), observe: (world) => world.node(down, at(downFrom)) });
   }
   for (const [index, { node, tenant, devices, from, life }] of pods.entries()) {
     const fixture = {
@@ -101,8 +101,11 @@ function reported({ nodes, pods }: typeof fleet extends fc.Arbitrary<infer T> ? 
       startedAt: at(from),
     };
     const ended = { ...fixture, phase: 'Succeeded', finishedAt: at(from + life) };
-    events.push({ at: at(from), tell: (world) => world.pod(pod(fixture), at(from)) });
-    events.push({ at: at(from + life), tell: (world) => world.pod(pod(ended), at(from + life)) });
+    events.push({ at: at(from), observe: (world) => world.pod(pod(fixture), at(from)) });
+    events.push({
+      at: at(from + life),
+      observe: (world) => world.pod(pod(ended), at(from + life)),
+    });
   }
   return events.toSorted((a, b) => a.at - b.at);
 }
@@ -116,14 +119,15 @@ test('in every window of any fleet what tenants and nobody have comes to what is
       world.clusters([cluster('a'), cluster('b', {}, { namespace: 'tenant-b' })]);
       const happenings = reported(generated);
       for (let start = START; start < at(300); start += MINUTE) {
-        while ((happenings[0]?.at ?? Infinity) <= start + MINUTE) happenings.shift()?.tell(world);
+        while ((happenings[0]?.at ?? Infinity) <= start + MINUTE)
+          happenings.shift()?.observe(world);
         const { diagnostics } = world.close(start, start + MINUTE);
         await write.shares(start, shareRows([diagnostics]));
       }
       await using server = await startTestServer({ ledger });
       const range = `from=${new Date(START).toISOString()}&to=${new Date(at(300)).toISOString()}`;
-      const byTenant = await ask(server, `${range}&group_by=window,gpu_type,tenant`);
-      const complete = await ask(server, `${range}&group_by=window,gpu_type`);
+      const byTenant = await getGpus(server, `${range}&group_by=window,gpu_type,tenant`);
+      const complete = await getGpus(server, `${range}&group_by=window,gpu_type`);
       expect(new Set(complete.rows.map(({ window }) => window)).size).toBe(5);
       for (const { window, gpu_type: model, delivered, healthy, installed } of complete.rows) {
         expect(delivered).toBe(installed);
@@ -173,7 +177,7 @@ const DAY = 'from=2026-11-20T08:00:00Z&to=2026-11-21T09:00:00Z';
 
 test('a GPU that was measured as idle is 0 percent, and one that nobody measured is unknown', async () => {
   await using server = await twoTenants();
-  const { rows, totals, measured_since: since, note } = await ask(server, DAY);
+  const { rows, totals, measured_since: since, note } = await getGpus(server, DAY);
   expect(rows).toEqual([
     {
       tenant: 'acme',
@@ -228,22 +232,22 @@ test('a GPU that was measured as idle is 0 percent, and one that nobody measured
   expect(note).toBeUndefined();
 });
 
-test('filters and keys choose rows, and what is installed is told of everybody only', async () => {
+test('filters and keys choose rows, and what is installed is shown for everybody only', async () => {
   await using server = await twoTenants();
-  expect((await ask(server, `${DAY}&tenant=globex&group_by=gpu_type`)).rows).toMatchObject([
+  expect((await getGpus(server, `${DAY}&tenant=globex&group_by=gpu_type`)).rows).toMatchObject([
     { gpu_type: A10G, delivered: 25 },
     { gpu_type: H100, delivered: 50 },
   ]);
-  const one = await ask(server, `${DAY}&tenant=globex&gpu_type=${A10G}&group_by=day,tenant`);
+  const one = await getGpus(server, `${DAY}&tenant=globex&gpu_type=${A10G}&group_by=day,tenant`);
   expect(one.rows).toMatchObject([
     { day: '2026-11-20', tenant: 'globex', delivered: 16 },
     { day: '2026-11-21', tenant: 'globex', delivered: 9 },
   ]);
   for (const row of [...one.rows, ...one.totals]) expect(row).not.toHaveProperty('installed');
-  const hourly = await ask(server, `${DAY}&group_by=hour`);
+  const hourly = await getGpus(server, `${DAY}&group_by=hour`);
   expect(hourly.rows).toHaveLength(25);
   expect(hourly.rows[0]).toMatchObject({ hour: '2026-11-20T08:00Z', installed: 17 });
-  const nobody = await ask(server, `${DAY}&tenant=unassigned`);
+  const nobody = await getGpus(server, `${DAY}&tenant=unassigned`);
   expect(nobody.rows).toMatchObject([{ tenant: 'unassigned', delivered: 150 }]);
 });
 
@@ -258,7 +262,7 @@ test('CSV and NDJSON have the rows of the JSON, unknown where it is unknown', as
   ]);
   const lines = await server.call('GET', `/api/v1/gpus?${DAY}&format=ndjson`, { token });
   const rows = lines.text.trimEnd().split('\n');
-  expect(rows.map((line): unknown => JSON.parse(line))).toEqual((await ask(server, DAY)).rows);
+  expect(rows.map((line): unknown => JSON.parse(line))).toEqual((await getGpus(server, DAY)).rows);
   const models = await server.call('GET', `/api/v1/gpus?${DAY}&group_by=gpu_type&format=csv`, {
     token,
   });
@@ -267,9 +271,9 @@ test('CSV and NDJSON have the rows of the JSON, unknown where it is unknown', as
 
 test('a misspelled key, a long range by window and a stranger are refused', async () => {
   await using server = await twoTenants();
-  await ask(server, 'group_by=model', 400);
-  await ask(server, 'group_by=window&from=2026-11-01&to=2026-11-21', 400);
-  await ask(server, 'model=x', 400);
+  await getGpus(server, 'group_by=model', 400);
+  await getGpus(server, 'group_by=window&from=2026-11-01&to=2026-11-21', 400);
+  await getGpus(server, 'model=x', 400);
   expect((await server.call('GET', '/api/v1/gpus')).status).toBe(401);
 });
 
@@ -280,12 +284,12 @@ test('a range that reaches further back than is kept says so, and so does the pa
   await write.shares(old + 10 * MINUTE, [gpuShare('acme', H100, [1, 1, 1, 1])]);
   await write.shares(NOW - 2 * HOUR, [gpuShare('acme', H100, [1, 1, 1, 1])]);
   await using server = await startTestServer({ ledger });
-  const complete = await ask(server, 'from=2026-11-18T08:00:00Z&to=2026-11-18T09:00:00Z');
+  const complete = await getGpus(server, 'from=2026-11-18T08:00:00Z&to=2026-11-18T09:00:00Z');
   expect(complete.rows).toMatchObject([{ tenant: 'acme', delivered: 1 }]);
   expect(complete.note).toBeUndefined();
-  const part = await ask(server, 'from=2026-11-18T08:05:00Z&to=2026-11-18T08:30:00Z');
+  const part = await getGpus(server, 'from=2026-11-18T08:05:00Z&to=2026-11-18T08:30:00Z');
   expect(part.rows).toEqual([]);
   expect(part.note).toContain('no longer kept');
-  const longAgo = await ask(server, 'from=2025-01-01&to=2025-01-02');
+  const longAgo = await getGpus(server, 'from=2025-01-01&to=2025-01-02');
   expect(longAgo.note).toContain('no longer kept');
 });

@@ -87,7 +87,7 @@ describe('a typo in a tenant’s name bills no stranger', () => {
     expect(server.ledger.head()).toBe(1);
   });
 
-  test('when too much is held the pusher is told to try again, and nothing is half done', async () => {
+  test('when too much is held the pusher must try again, and nothing is half done', async () => {
     const held = override<HeldView>(await loadHeldUsage(createMemoryLedger()), {
       push: async () => ({ kind: 'too-much-held' }) as const,
     });

@@ -90,7 +90,7 @@ test('64 webhooks that announce 1 MiB and send one byte keep nobody from pushing
   }
 });
 
-test('webhooks that send all they announce but its last byte fill 16 MiB of their own, and are told', async () => {
+test('webhooks that send all they announce but its last byte fill 16 MiB of their own, and are refused', async () => {
   await using server = await startTestServer(WITH_WEBHOOKS);
   const most = Buffer.concat([Buffer.from(WEBHOOK), Buffer.alloc(MIB - 1, 0x20)]);
   let busy = 0;
@@ -103,7 +103,7 @@ test('webhooks that send all they announce but its last byte fill 16 MiB of thei
   expect(push.status).toBe(400);
 });
 
-test('1,024 idle sockets of one address take no place of others, and the probes have a port apart', async () => {
+test('1,024 idle sockets of one address take no place of others, and the probes have a separate port', async () => {
   await using server = await startTestServer({ environment: { PROBE_ADDR: '127.0.0.1:0' } });
   using _idle = await openSockets(server.port, DEFAULT_LIMITS.maxConnections, '');
   expect(await queryFromElsewhere(server.port, '/healthz')).toBe(200);
@@ -118,7 +118,7 @@ test('1,024 idle sockets of one address take no place of others, and the probes 
   );
 });
 
-test('the probe port tells of health and of nothing else, and idle sockets do not fill it either', async () => {
+test('the probe port answers for health and for nothing else, and idle sockets do not fill it either', async () => {
   await using server = await startTestServer({ environment: { PROBE_ADDR: '127.0.0.1:0' } });
   using _idle = await openSockets(server.probePort, 200, '');
   for (const path of ['/', '/metrics', '/api/v1/status', '/api/v1/events']) {

@@ -306,7 +306,7 @@ describe('an ingest token with a scope', () => {
     ['one-metric-3a', event, 'metric: "tokens_used"', 'metrics='],
     ['one-tenant-9b', { ...gpu, tenant: 'other' }, 'tenant: "other"', 'tenants='],
   ])(
-    '%s pushes nothing beyond it, and is told what is missing',
+    '%s pushes nothing beyond it, and gets an answer that says what is missing',
     async (token, body, what, scope) => {
       await using server = await startTestServer({ environment: { INGEST_TOKEN: INGEST } });
       const answer = await pushAs(server, token, [event, gpu, body]);

@@ -67,7 +67,7 @@ describe('a client that sends slowly', () => {
 });
 
 describe('a client that sends too much', () => {
-  test('is told 413 by the announced size, before it has sent it', async () => {
+  test('gets 413 by the announced size, before it has sent it', async () => {
     await using server = await startTestServer({ limits: IMPATIENT });
     const head = [...POST, 'Content-Length: 10485761', '', '{'].join('\r\n');
     const answer = await untilClosed(server.port, head);
@@ -100,7 +100,7 @@ describe('a client that sends too much', () => {
     expect(process.memoryUsage().rss - before).toBeLessThan(100 * 1024 * 1024);
   });
 
-  test('in headers is told 431', async () => {
+  test('in headers gets 431', async () => {
     await using server = await startTestServer();
     const head = `GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${'x'.repeat(9000)}\r\n\r\n`;
     expect(await untilClosed(server.port, head)).toContain('431');
@@ -138,7 +138,7 @@ describe('a client that sends too much', () => {
   });
 });
 
-test('a client that asks too often is told 429 and when to come back; others are not', async () => {
+test('a client that sends too many requests gets 429 and when to come back; others do not', async () => {
   await using server = await startTestServer({ limits: { requestsPerSecond: 5 } });
   const statuses = new Set<number>();
   let last;
@@ -153,7 +153,7 @@ test('a client that asks too often is told 429 and when to come back; others are
   expect(other.status).toBe(400);
 });
 
-test('more exports at once than the ledger bears are told to wait', async () => {
+test('more exports at once than the ledger bears have to wait', async () => {
   let release: (() => void) | undefined;
   const held = new Promise<void>((resolve) => {
     release = resolve;
@@ -179,7 +179,7 @@ test('more exports at once than the ledger bears are told to wait', async () => 
   expect((await server.call('GET', '/api/v1/events', { token })).status).toBe(200);
 });
 
-test('a client that asks and never reads is cut off, and its place is free again', async () => {
+test('a client that sends a request and never reads is cut off, and its place is free again', async () => {
   let ended = false;
   const ledger = {
     ...createMemoryLedger(),

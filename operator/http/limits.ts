@@ -7,9 +7,7 @@ import { tenantOf } from './scope.ts';
 
 /** Limits of one client, and of all clients together, see docs/explanation/security.md#d-11. */
 export interface HttpLimits {
-  /**
-   * Requests a second of one client, by token or else by address; undefined switches the limit off.
-   */
+  /** Requests a second of a client, by token or else address; undefined switches it off. */
   readonly requestsPerSecond: number | undefined;
   /** From the first byte of a request to the end of its headers. */
   readonly headersTimeoutMs: number;
@@ -117,9 +115,7 @@ export class ConcurrencyLimit {
   }
 }
 
-/**
- * How many requests may read the ledger at a time: of operators, of all tenants, and of one tenant.
- */
+/** How many requests may read the ledger at a time: operators', all tenants', one tenant's. */
 const OPERATOR_SCANS = 4;
 const TENANT_SCANS = 12;
 const SCANS_OF_ONE_TENANT = 6;
@@ -154,9 +150,7 @@ function busy(reason: string): Error {
 }
 
 const FAILURES_WINDOW_MS = 60_000;
-/**
- * Failed signatures a minute. The retries of a billing system with a wrong secret stay below it.
- */
+/** Failed signatures a minute. A billing system's retries with a wrong secret stay below it. */
 export const MOST_FAILED_SIGNATURES = 30;
 /** Unknown tokens a minute. Clients behind one proxy whose token was rotated stay below it. */
 export const MOST_FAILED_TOKENS = 120;

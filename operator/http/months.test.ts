@@ -21,7 +21,7 @@ function daily(month: number, first: number, last: number, quantity = '2'): Usag
   );
 }
 
-async function ask(events: readonly UsageEvent[], path: string) {
+async function getMonth(events: readonly UsageEvent[], path: string) {
   const ledger = createMemoryLedger();
   await ledger.append({ events });
   const usageDirectory = await mkdtemp(join(tmpdir(), 'months-'));
@@ -35,7 +35,7 @@ async function ask(events: readonly UsageEvent[], path: string) {
 describe('a month', () => {
   test('that is under way is not held against the whole month before (21 days look like a loss against 31)', async () => {
     const events = [...daily(9, 1, 31), ...daily(10, 1, 21)];
-    const { json } = await ask(events, '/api/v1/months/2026-11');
+    const { json } = await getMonth(events, '/api/v1/months/2026-11');
     expect(json).toMatchObject({
       over: false,
       whole_days: 20,
@@ -48,35 +48,41 @@ describe('a month', () => {
   test('in which measuring began at 05:37 was not measured from 05:00', async () => {
     const first = testEvent({ tenant: 'acme', windowStart: Date.UTC(2026, 10, 3, 5, 37) });
     for (const path of ['/api/v1/months/2026-11', '/api/v1/gaps', '/api/v1/usage']) {
-      const { json } = await ask([first, ...daily(10, 4, 20)], path);
+      const { json } = await getMonth([first, ...daily(10, 4, 20)], path);
       expect(json, path).toMatchObject({ measured_since: '2026-11-03T05:37:00Z' });
     }
   });
 
   test('is not held against a month that was measured in part, or 0 that was not measured', async () => {
     const events = [...daily(9, 28, 31), ...daily(10, 1, 20)];
-    const { json } = await ask(events, '/api/v1/months/2026-11');
+    const { json } = await getMonth(events, '/api/v1/months/2026-11');
     const { rows } = json as { readonly rows: readonly object[] };
     expect(rows).toMatchObject([{ quantity: 40, before: 8 }]);
     expect(rows.flatMap(Object.keys)).not.toContain('change');
-    const october = await ask(events, '/api/v1/months/2026-10');
+    const october = await getMonth(events, '/api/v1/months/2026-10');
     expect(october.json).toMatchObject({ rows: [expect.not.objectContaining({ before: 0 })] });
   });
 
   test('that is over is held against the whole month before it, and has no forecast', async () => {
-    const { json } = await ask([...daily(8, 1, 30), ...daily(9, 1, 31)], '/api/v1/months/2026-10');
+    const { json } = await getMonth(
+      [...daily(8, 1, 30), ...daily(9, 1, 31)],
+      '/api/v1/months/2026-10',
+    );
     expect(json).toMatchObject({ over: true, rows: [{ quantity: 62, before: 60, change: 2 }] });
     expect(JSON.stringify(json)).not.toContain('forecast');
   });
 
   test('shows what was used less as a change below zero', async () => {
-    const { json } = await ask([...daily(8, 1, 30), ...daily(9, 1, 1)], '/api/v1/months/2026-10');
+    const { json } = await getMonth(
+      [...daily(8, 1, 30), ...daily(9, 1, 1)],
+      '/api/v1/months/2026-10',
+    );
     expect(json).toMatchObject({ rows: [{ quantity: 2, before: 60, change: -58 }] });
   });
 
   test('goes on in its forecast as the last seven whole days, to the last digit', async () => {
     const events = [...daily(9, 1, 31), ...daily(10, 1, 13, '9'), ...daily(10, 14, 20, '1')];
-    const { text } = await ask(events, '/api/v1/months/2026-11');
+    const { text } = await getMonth(events, '/api/v1/months/2026-11');
     // 9 days and 14 h 55 min are left at 09:05 of the 21st.
     const left = 10 * DAY - 9 * HOUR - 5 * 60_000;
     const expected = 13 * 9 + 7 + left / DAY;
@@ -86,7 +92,10 @@ describe('a month', () => {
   });
 
   test('has no forecast out of a few hours', async () => {
-    const { text } = await ask([testEvent({ windowStart: NOW - HOUR })], '/api/v1/months/2026-11');
+    const { text } = await getMonth(
+      [testEvent({ windowStart: NOW - HOUR })],
+      '/api/v1/months/2026-11',
+    );
     expect(text).not.toContain('forecast');
     // The month before was not measured: that is no change, and not 0.
     expect(text).not.toMatch(/"(before|change|compared_with)":\d/);
@@ -99,7 +108,7 @@ describe('a month', () => {
     ['/api/v1/months/2026-11?group_by=tenant,day', 'not split by time'],
     ['/api/v1/months/2026-11?from=2026-11-01', 'unknown query parameter'],
   ])('%s is refused, saying why', async (path, reason) => {
-    const { status, text } = await ask([], path);
+    const { status, text } = await getMonth([], path);
     expect(status).toBe(400);
     expect(text).toContain(reason);
   });
@@ -141,12 +150,12 @@ function nanosOf(text: string): bigint {
 }
 
 describe('sums by window', () => {
-  test('are those of each window, so that an hour can be told apart', async () => {
+  test('are those of each window, so that an hour can be distinguished', async () => {
     const events = [0, 1].map((minute) =>
       testEvent({ windowStart: NOW - HOUR + minute * 60_000, quantity: '1.5' }),
     );
     const path = `/api/v1/usage?group_by=window&from=2026-11-21T08:00:00Z&to=2026-11-21T09:00:00Z`;
-    const { json } = await ask(events, path);
+    const { json } = await getMonth(events, path);
     expect(json).toMatchObject({
       totals: [{ metric: 'tenant_instance_hours', quantity: 3, events: 2 }],
       rows: [
@@ -157,7 +166,7 @@ describe('sums by window', () => {
   });
 
   test('of a month are refused, for each is read event by event', async () => {
-    const { status, text } = await ask([], '/api/v1/usage?group_by=window');
+    const { status, text } = await getMonth([], '/api/v1/usage?group_by=window');
     expect(status).toBe(400);
     expect(text).toContain('at most 25 hours');
   });

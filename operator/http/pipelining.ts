@@ -1,9 +1,6 @@
 import type { Socket } from 'node:net';
 
-/**
- * How many requests one packet may have. Browsers, SDKs and proxies send one and wait for the
- * answer.
- */
+/** Requests in one packet. Browsers, SDKs and proxies send one and wait for the answer. */
 export const MOST_PIPELINED_REQUESTS = 16;
 
 const VERSION = Buffer.from(' HTTP/1.');

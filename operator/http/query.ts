@@ -57,10 +57,7 @@ export function readTimeRange(query: Query, now: number): TimeRange {
 
 const DAY_MS = 86_400_000;
 
-/**
- * `from` and `to` as complete UTC days. The default is yesterday, or the one day that begins at
- * `from`.
- */
+/** `from` and `to` as complete UTC days. Default: yesterday, or the day that begins at `from`. */
 export function readCompleteDays(query: Query, now: number): TimeRange {
   const from = readTime(query, 'from') ?? Math.floor(now / DAY_MS) * DAY_MS - DAY_MS;
   const to = readTime(query, 'to') ?? from + DAY_MS;

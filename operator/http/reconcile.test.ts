@@ -153,7 +153,7 @@ describe('reconciliation', () => {
     expect(text).toContain('"match":false');
   });
 
-  test('holds a receiver that cannot be asked to what it acknowledged', async () => {
+  test('compares a receiver that cannot be queried by what it acknowledged', async () => {
     const { answer, text } = await reconcile(`${DAY}&destination=hook`);
     const [hook] = answer.results;
     expect(hook).toMatchObject({ destination: 'hook', ok: true });
@@ -177,7 +177,7 @@ describe('reconciliation', () => {
     expect(answer.results[1]).not.toHaveProperty('prices');
   });
 
-  test('is of yesterday unless asked otherwise', async () => {
+  test('is of yesterday unless requested otherwise', async () => {
     const { answer } = await reconcile('');
     expect(answer).toMatchObject({ from: '2026-11-20T00:00:00Z', to: '2026-11-21T00:00:00Z' });
     expect(answer.results.map(({ ok, rows }) => [ok, rows.length])).toEqual([

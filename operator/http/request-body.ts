@@ -95,9 +95,7 @@ export function refuseOthers(fields: object, known: readonly string[]): void {
   throw badRequest(`unknown field: ${quote(unknown)}: use ${known.join(', ')}`);
 }
 
-/**
- * Middleware for a change without fields: 400 for any body, because its fields would be ignored.
- */
+/** Middleware of a change without fields: 400 for any body, whose fields would be ignored. */
 export const refuseBody: RequestHandler = async (request, _response, next) => {
   const { length } = await collect(request, MOST_REFUSED_BYTES);
   if (length > 0)

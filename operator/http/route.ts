@@ -15,10 +15,7 @@ export interface Route {
   /** As in OpenAPI: `/api/v1/tenants/{tenant}`. */
   readonly path: string;
   readonly access: Access;
-  /**
-   * How the route confines a portal token to its tenant. Without it the route refuses portal
-   * tokens.
-   */
+  /** How the route confines a portal token to its tenant. Without it, it refuses them. */
   readonly tenantScope?: TenantScope;
   /**
    * How a hub answers a request that names no stream:

@@ -237,7 +237,7 @@ describe('readiness', () => {
     expect((await server.call('GET', '/healthz')).text).toBe('ok\n');
   });
 
-  test('lists its checks when asked', async () => {
+  test('lists its checks on request', async () => {
     await using server = await startTestServer({ views: { readiness } });
     const lines = '[+] ledger ok\n[-] discovery failed: waiting for first successful discovery\n';
     for (const query of ['?verbose', '?verbose=true']) {
@@ -261,7 +261,7 @@ test('the catalogue has the ten metrics of the collector and the custom ones', a
   });
 });
 
-test('tenant clusters of one name can be told apart', async () => {
+test('tenant clusters of one name can be distinguished', async () => {
   const named = (id: string, name: string, displayName = 'Acme') => ({
     ...testCluster(id, testSettings()),
     name,
@@ -411,7 +411,7 @@ describe('destinations', () => {
     expect(server.log.join()).toContain('an operator replayed dead letters');
   });
 
-  test('are asked for force before they reach into closed periods, and the log keeps that they did', async () => {
+  test('require force before they reach into closed periods, and the log keeps that they did', async () => {
     const reason = '2 events of closed billing periods: of tenant "acme"';
     const wants = { kind: 'wants-force', reason } as const;
     const destinations = withDestinations({
@@ -513,7 +513,7 @@ describe('destinations', () => {
     }
   });
 
-  test('that are unknown are 404; what could not be done is said, and nothing changed', async () => {
+  test('that are unknown are 404; the answer says what could not be done, and nothing changed', async () => {
     await using unknown = await startTestServer();
     const paths = ['cursor', 'dead-letters/replay', 'dead-letters/discard'];
     for (const path of paths) {
@@ -558,7 +558,7 @@ test('a damaged ledger is 409 with the places', async () => {
   expect([answer.status, answer.json]).toMatchObject([409, { ok: false, errors: damaged.errors }]);
 });
 
-describe('what is asked wrongly', () => {
+describe('wrong requests', () => {
   test.each([
     ['/api/v1/status?verbos=1', 'unknown query parameter: "verbos": this path takes none'],
     ['/api/v1/usage?tennant=a', 'unknown query parameter: "tennant": use one of from, to, tenant'],

@@ -15,10 +15,7 @@ export type TenantScope = 'filtered' | 'named' | 'shown' | 'same';
 /** The tenant of each confined request. All other requests may read everything. */
 const tenants = new WeakMap<Request, string>();
 
-/**
- * Confines a request to one tenant; throws 403 when its path names another. Only access checks call
- * it.
- */
+/** Confines a request to one tenant; throws 403 if its path names another. For access checks. */
 export function confine(request: Request, scope: TenantScope, tenant: string): void {
   if (scope === 'named' && request.params['tenant'] !== tenant) throw foreignTenant();
   tenants.set(request, tenant);

@@ -30,14 +30,9 @@ export interface HttpServerOptions {
    * from the ledger.
    */
   readonly totals?: () => UsageTotals | undefined;
-  /**
-   * The current streams of a hub. `ledger`, `totals` and `views` are those of all streams together.
-   */
+  /** A hub's current streams. `ledger`, `totals` and `views` are those of all streams together. */
   readonly streams?: () => readonly ServedStream[];
-  /**
-   * The addresses of a process, which outlive this server. Without it the server binds and closes
-   * its own.
-   */
+  /** The process's addresses, which outlive this server. Without it the server binds its own. */
   readonly front?: HttpFront;
   /** Other limits than {@link DEFAULT_LIMITS}, for tests and benches. */
   readonly limits?: Partial<HttpLimits>;

@@ -68,7 +68,7 @@ describe('a token file that changes', () => {
   });
 
   test.each(['', '\n \n', 'with a space', 'one,,two', 'x'.repeat(70_000)])(
-    'to what cannot be used (%#) changes nothing, and no token is in what is said',
+    'to what cannot be used (%#) changes nothing, and no token is in the message',
     async (text) => {
       const { api, pass, good } = await open({ api: 'old-token-1' });
       await writeFile(api, text);

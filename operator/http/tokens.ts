@@ -17,9 +17,7 @@ export interface Tokens {
 }
 
 const POLL_MS = 10_000;
-/**
- * How long a token stays valid after it left its file, so that senders can switch to the new one.
- */
+/** How long a token stays valid after it left its file, so that senders can switch. */
 const OVERLAP_MS = 5 * 60_000;
 const MOST_BYTES = 64 * 1024;
 
@@ -71,10 +69,7 @@ export class TokenSource {
     return this.#current.tokens;
   }
 
-  /**
-   * Reads the files; rejects when one cannot be read, because reading could be open without its
-   * tokens.
-   */
+  /** Reads the files; rejects if one is unreadable, since reading could be open without it. */
   async open(): Promise<void> {
     for (const problem of await this.poll()) throw new Error(problem);
   }

@@ -58,9 +58,7 @@ export interface Views {
     >;
   };
   readonly enforcement?: EnforcementView;
-  /**
-   * The budget of a tenant; undefined when it has none, or while its account is not computed yet.
-   */
+  /** A tenant's budget; undefined without one, or while its account is not computed yet. */
   readonly budgets?: Pick<BudgetController, 'of'>;
   readonly credits?: {
     add(request: CreditRequest): Promise<CreditOutcome>;
@@ -68,10 +66,7 @@ export interface Views {
     list(tenant: string): AsyncIterable<Credit>;
     /** Usage since the first credit, in the units of a budget; undefined while it is unknown. */
     used(tenant: string, counts: BudgetCounts): bigint | undefined;
-    /**
-     * What the tenant's prepaid budget counts; undefined when it has none, or while that is
-     * unknown.
-     */
+    /** What the tenant's prepaid budget counts; undefined without one, or while unknown. */
     counts(tenant: string): BudgetCounts | undefined;
   };
   /** The streams of the fleet; an operator without a hub has one. */
@@ -139,12 +134,10 @@ export interface MeteringView {
   failedTenantApis(): readonly FailedTenantApi[];
   /** Ids of tenant clusters without a kubeconfig that are not known to need one. */
   withoutKubeconfig(): readonly string[];
-  /**
-   * Why the metrics API cannot be read; undefined when it can. CPU and memory are gaps meanwhile.
-   */
+  /** Why the metrics API cannot be read, so that CPU and memory are gaps; else undefined. */
   metricsFailure(): { readonly reason: string; readonly since: number } | undefined;
   /** Objects of the last window that cannot be billed to any tenant. */
-  unattributed(): Unattributed;
+  unattributed(): UnattributedView;
   /** Stretches that could not be measured and are not filled yet. */
   gaps(): readonly Gap[];
   /** Gaps older than RETENTION; at least those of the last 62 days. */
@@ -157,7 +150,7 @@ export interface MeteringView {
 }
 
 /** Objects whose tenant is unknown, see docs/reference/troubleshooting.md#unattributed-usage. */
-export interface Unattributed {
+export interface UnattributedView {
   readonly total: number;
   /** The first ten with their reasons, those with most GPU time first. */
   readonly items: readonly string[];
@@ -190,27 +183,22 @@ export interface DestinationsView {
    * (docs/reference/troubleshooting.md#conditions).
    */
   summaryOf(destination: DestinationStatusView): string;
-  /**
-   * A page of the dead letters after a sequence number; undefined when there is no such
-   * destination.
-   */
+  /** A page of dead letters after a sequence number; undefined without such a destination. */
   deadLetters(name: string, after: number, limit: number): Promise<DeadLetterPage | undefined>;
   /**
    * Sends dead letters again; all of them when `ids` is undefined. Events of closed periods, and
    * events that may be billed twice, need `force`.
    */
-  replay(name: string, ids: readonly string[] | undefined, force: boolean): Promise<ReplayOutcome>;
+  replay(name: string, ids: readonly string[] | undefined, force: boolean): Promise<ReplayAnswer>;
   /** Discards dead letters for good; all of them when `ids` is undefined. */
-  discard(name: string, ids: readonly string[] | undefined): Promise<DiscardOutcome>;
+  discard(name: string, ids: readonly string[] | undefined): Promise<DiscardAnswer>;
   /**
    * Moves the cursor to a position. Moving back over usage of closed periods needs `force`.
    * Warnings name horizons beyond which the destination may bill twice.
    */
-  moveCursor(name: string, sequence: number, force: boolean): Promise<MoveOutcome>;
-  /**
-   * Compares the ledger's sums of complete UTC days with those that the destination has recorded.
-   */
-  reconcile(name: string, query: ReconcileQuery, signal: AbortSignal): Promise<ReconcileOutcome>;
+  moveCursor(name: string, sequence: number, force: boolean): Promise<MoveAnswer>;
+  /** Compares the ledger's sums of complete UTC days with the destination's records. */
+  reconcile(name: string, query: ReconcileQuery, signal: AbortSignal): Promise<ReconcileAnswer>;
   /** Compares price books with the prices of a destination; changes nothing there. */
   comparePrices(
     name: string,
@@ -221,7 +209,7 @@ export interface DestinationsView {
   predictCorrection(name: string, stored: StoredEvent): Promise<CorrectionPrediction | undefined>;
 }
 
-export type ReconcileOutcome =
+export type ReconcileAnswer =
   | { readonly kind: 'reconciled'; readonly rows: readonly ReconcileRow[] }
   | OperationFailure;
 
@@ -230,6 +218,6 @@ export type DestinationStatusView = Omit<DestinationStatus, 'delivering' | 'even
   Noticed;
 
 export type OperationFailure = UnknownDestination | OperationFailed;
-export type ReplayOutcome = Replayed | UnknownDestination;
-export type DiscardOutcome = Discarded | UnknownDestination;
-export type MoveOutcome = Moved | UnknownDestination;
+export type ReplayAnswer = Replayed | UnknownDestination;
+export type DiscardAnswer = Discarded | UnknownDestination;
+export type MoveAnswer = Moved | UnknownDestination;

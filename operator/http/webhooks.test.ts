@@ -25,7 +25,7 @@ interface Options {
   readonly environment?: Readonly<Record<string, string>>;
   readonly ledger?: Ledger;
   readonly known?: () => boolean;
-  readonly ask?: () => Promise<CustomerAnswer>;
+  readonly tenantsOf?: () => Promise<CustomerAnswer>;
 }
 
 const ACME = testTenant('acme', { customerIds: { stripe: 'cus_1', metronome: 'uuid-1' } });
@@ -40,7 +40,7 @@ async function start(options: Options = {}) {
     settings: () => settings,
     tenants: () => [ACME],
     known: options.known,
-    queryCustomer: options.ask,
+    queryCustomer: options.tenantsOf,
   });
   const discovery = quietDiscovery({
     known: options.known ?? (() => true),
@@ -155,7 +155,7 @@ describe('what is not a message of a billing system', () => {
     expect(states.json).toStrictEqual({ mode: 'observe', states: [] });
   });
 
-  test('is told what is missing', async () => {
+  test('gets an answer that says what is missing', async () => {
     await using own = await start();
     const unsigned = await own.post('/webhooks/stripe', { headers: {}, body: unpaid().body });
     expect([unsigned.status, unsigned.json]).toStrictEqual([

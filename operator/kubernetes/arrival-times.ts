@@ -33,10 +33,7 @@ export class ArrivalTimes {
     return this.#freshness.lastAt;
   }
 
-  /**
-   * Until when the current versions are known to have been the latest, for a change that arrives at
-   * `at`.
-   */
+  /** Until when current versions are known as the latest, for a change that arrives at `at`. */
   knownUntil(at: number): number {
     return this.#freshness.knownUntil(at);
   }

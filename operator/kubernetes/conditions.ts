@@ -7,9 +7,7 @@ export interface Condition {
   readonly status: 'True' | 'False' | 'Unknown';
   /** CamelCase, documented; the same for the same cause. */
   readonly reason: string;
-  /**
-   * Starts with a capital, without a full stop, times or counters: equal states need equal texts.
-   */
+  /** A capital, no full stop, no times, no counters: equal states need equal texts. */
   readonly message: string;
   /** RFC 3339, whole seconds. */
   readonly lastTransitionTime: string;

@@ -260,9 +260,7 @@ function timedOut(timeoutMs: number): NetworkFailure {
   return { kind: 'network', message: `no complete answer within ${timeoutMs} ms` };
 }
 
-/**
- * The parsed JSON; undefined for other text, such as the plain text of a 404 on an unknown group.
- */
+/** Parsed JSON; undefined for other text, such as the plain 404 of an unknown group. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -20,9 +20,7 @@ interface LeaderLabelOptions {
 const TIMEOUT_MS = 2_000;
 const RETRY_MS = 2_000;
 
-/**
- * Sets and removes the leader label on this process's pod. A Service routes to the pod that has it.
- */
+/** Sets and removes the leader label on this process's pod, to which a Service routes. */
 export class LeaderLabel {
   readonly #options: LeaderLabelOptions;
   readonly #path: string;

@@ -43,7 +43,7 @@ const REQUEST_TIMEOUT_MS = 5_000;
 /** The API requires a positive duration, also for a released lease. */
 const RELEASED_DURATION_MS = 1_000;
 
-type Attempt =
+type AcquireOutcome =
   | { readonly kind: 'held'; readonly record: LeaseRecord }
   /** Another process holds the lease. */
   | { readonly kind: 'taken'; readonly holder: string }
@@ -223,8 +223,8 @@ export class LeaderElection {
   async #within(
     ms: number,
     signal: AbortSignal,
-    attempt: (signal: AbortSignal) => Promise<Attempt>,
-  ): Promise<Attempt> {
+    attempt: (signal: AbortSignal) => Promise<AcquireOutcome>,
+  ): Promise<AcquireOutcome> {
     const link = linkAbort(signal);
     const timer = linkAbort(link.signal);
     void pause(this.#options.clock, ms, timer.signal).then((waited) => {
@@ -239,11 +239,8 @@ export class LeaderElection {
     }
   }
 
-  /**
-   * Acquires or renews: reads the lease and, if it is free or ours, writes it guarded by its
-   * version.
-   */
-  async #tryToAcquire(signal: AbortSignal, known?: LeaseRecord): Promise<Attempt> {
+  /** Acquires or renews: reads the lease and, if free or ours, writes it guarded by its version. */
+  async #tryToAcquire(signal: AbortSignal, known?: LeaseRecord): Promise<AcquireOutcome> {
     if (known !== undefined) {
       const renewed = await this.#claim(known, signal);
       // Another process wrote the lease meanwhile; the next read shows its holder.
@@ -269,7 +266,7 @@ export class LeaderElection {
     return unlessConflict(await this.#claim(record, signal));
   }
 
-  #claim(known: LeaseRecord | undefined, signal: AbortSignal): Promise<Attempt | Conflict> {
+  #claim(known: LeaseRecord | undefined, signal: AbortSignal): Promise<AcquireOutcome | Conflict> {
     return this.#write(known, this.#options.identity, this.#timings.duration, signal);
   }
 
@@ -278,7 +275,7 @@ export class LeaderElection {
     holder: string,
     durationMs: number,
     signal?: AbortSignal,
-  ): Promise<Attempt | Conflict> {
+  ): Promise<AcquireOutcome | Conflict> {
     const { namespace, name, clock, succession } = this.#options;
     const ledgerHead = succession?.head();
     const claim = { namespace, name, holder, durationMs, now: clock.now(), ledgerHead };
@@ -322,10 +319,7 @@ export class LeaderElection {
     return unchangedMs >= (record.durationMs || this.#timings.duration);
   }
 
-  /**
-   * True when the holder was an earlier process on this ledger, and the ledger has lost nothing
-   * since.
-   */
+  /** True if the holder was an earlier process on this ledger, which has lost nothing since. */
   #isFormer({ holder, ledgerHead }: LeaseRecord): boolean {
     const { succession } = this.#options;
     if (succession === undefined || !holder.startsWith(succession.prefix)) return false;
@@ -342,7 +336,7 @@ export class LeaderElection {
 }
 
 /** Turns a conflict into a failure; the next read shows the holder. */
-function unlessConflict(attempt: Attempt | Conflict): Attempt {
+function unlessConflict(attempt: AcquireOutcome | Conflict): AcquireOutcome {
   return attempt.kind === 'conflict'
     ? { kind: 'failed', reason: 'another process was faster' }
     : attempt;

@@ -92,17 +92,15 @@ const NOT_A_LIST: ListOutcome = {
   failure: { kind: 'network', message: 'the answer is not a Kubernetes list' },
 };
 
-interface Page {
-  /**
-   * Items of a list omit `apiVersion` and `kind`, which watch events carry; these are the list's.
-   */
+interface ListPage {
+  /** The list's `apiVersion` and `kind`: its items omit them, which watch events carry. */
   readonly typeMeta: { readonly apiVersion?: unknown; readonly kind?: string };
   readonly items: readonly unknown[];
   readonly resourceVersion: string;
   readonly next: string | undefined;
 }
 
-function parsePage(body: unknown): Page | undefined {
+function parsePage(body: unknown): ListPage | undefined {
   const items = isRecord(body) ? body['items'] : undefined;
   const { resourceVersion, continue: next } = metadataOf(body);
   if (typeof resourceVersion !== 'string') return undefined;
@@ -116,7 +114,7 @@ function parsePage(body: unknown): Page | undefined {
   };
 }
 
-function typeMetaOf(list: unknown): Page['typeMeta'] {
+function typeMetaOf(list: unknown): ListPage['typeMeta'] {
   if (!isRecord(list)) return {};
   const { apiVersion, kind } = list;
   if (typeof kind !== 'string' || !kind.endsWith('List')) return {};
@@ -206,10 +204,7 @@ export async function followWatch(options: {
   }
 }
 
-/**
- * A change of one object. ADDED and MODIFIED are the same here: the view knows whether it has the
- * object.
- */
+/** A change of one object. ADDED and MODIFIED are the same: the view knows what it has. */
 export interface ObjectEvent {
   readonly kind: 'object';
   readonly deleted: boolean;

@@ -80,9 +80,7 @@ export interface WorkQueueRecorder {
   readonly worked: (seconds: number) => void;
 }
 
-/**
- * Returns the recorder of one queue. `running` returns the seconds that each current key has run.
- */
+/** Returns one queue's recorder. `running` returns the seconds that each current key has run. */
 export type WorkQueueMetrics = (
   name: string,
   running: () => readonly number[],

@@ -122,9 +122,7 @@ class OperatorBase extends Operator {
     this.#stopping.abort();
   }
 
-  /**
-   * Stops all components and resolves when they have ended. Rejects with the error of a failed one.
-   */
+  /** Stops all components; resolves when they have ended. Rejects with a failed one's error. */
   async close(): Promise<void> {
     this.stop();
     await Promise.all(this.#running);
@@ -137,9 +135,7 @@ class OperatorBase extends Operator {
     await Promise.all(this.#components.map(async (component) => component.ready?.(signal)));
   }
 
-  /**
-   * Throws {@link WriteRefused}: with a conflict when the object has changed since `meta` was read.
-   */
+  /** Throws {@link WriteRefused}: a conflict if the object changed since `meta` was read. */
   protected override async setResourceFinalizers(
     meta: ResourceMeta,
     finalizers: string[],

@@ -5,9 +5,7 @@ export interface StatusFailure {
   readonly kind: 'status';
   /** HTTP status code. */
   readonly code: number;
-  /**
-   * Machine-readable reason of the `Status` object, such as `Conflict`; `''` when there was none.
-   */
+  /** Machine-readable reason of the `Status` object, such as `Conflict`; `''` without one. */
   readonly reason: string;
   /** One line, safe to log: the `Status` object's message, else only the HTTP code. */
   readonly message: string;
@@ -15,9 +13,7 @@ export interface StatusFailure {
   readonly retryAfterMs?: number;
 }
 
-/**
- * No answer: not connected, timed out, cut, closed or aborted. `message` is one line, safe to log.
- */
+/** No answer: not connected, timed out, cut, closed, aborted. `message`: one line, safe to log. */
 export interface NetworkFailure {
   readonly kind: 'network';
   readonly message: string;
@@ -100,9 +96,7 @@ function rootCause(error: unknown): unknown {
   return current;
 }
 
-/**
- * Milliseconds of a `Retry-After` header in seconds; Kubernetes does not use the HTTP-date form.
- */
+/** Milliseconds of a `Retry-After` header in seconds; Kubernetes never uses the HTTP date. */
 function parseRetryAfter(header: string | undefined): number | undefined {
   if (header === undefined || !/^\d{1,6}$/.test(header.trim())) return undefined;
   return Number(header) * 1000;

@@ -68,10 +68,7 @@ export class PooledKubeConfig extends KubeConfig {
     });
   }
 
-  /**
-   * The library calls it for every request. Returns "none", so that the library builds no
-   * dispatcher.
-   */
+  /** Called for every request. Returns "none", so that the library builds no dispatcher. */
   override createDispatcherOptions(
     cluster: Cluster | null,
     agentOptions: AgentOptions,

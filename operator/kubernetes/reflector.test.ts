@@ -4,7 +4,7 @@ import type { RawObject } from './source.ts';
 import {
   projectTestPod,
   type ReflectorRig,
-  type RigOptions,
+  type ReflectorRigOptions,
   startReflector,
 } from './testing/reflector-rig.ts';
 import { type ScriptedApiServer, startScriptedApiServer } from './testing/scripted-api-server.ts';
@@ -23,7 +23,7 @@ afterEach(async () => {
   await server.close();
 });
 
-async function start(options: RigOptions & { waitUntilReady?: boolean } = {}) {
+async function start(options: ReflectorRigOptions & { waitUntilReady?: boolean } = {}) {
   const rig = await startReflector(server, options);
   rigs.push(rig);
   return rig;
@@ -368,7 +368,7 @@ describe('a server out of reach', () => {
     expect(arrival.at - arrival.knownUntil).toBe(10_000);
   });
 
-  test('a server in trouble is asked at the pace that it names', async () => {
+  test('a server in trouble is queried at the pace that it names', async () => {
     const clock = createManualClock();
     const headers = { 'Retry-After': '17' };
     server.next('list', { kind: 'answer', code: 429, headers });

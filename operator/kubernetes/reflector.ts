@@ -138,9 +138,7 @@ export class Reflector<T extends Projected> implements Source<T> {
     await comparing;
   }
 
-  /**
-   * Reads the complete list and reports the differences; returns the delay before the next step.
-   */
+  /** Reads the complete list and reports differences; returns the delay before the next step. */
   async #relist(signal: AbortSignal): Promise<number> {
     const { connection, clock } = this.#options;
     this.#comparison.cancel();

@@ -33,9 +33,7 @@ export class Relist<T extends Projected> {
     if (replaced !== undefined) this.#movedOn.add(replaced.uid);
   }
 
-  /**
-   * Applies one item of the list. Returns false when it has no identity and so is not an object.
-   */
+  /** Applies an item of the list. Returns false without an identity: it is no object. */
   take(object: RawObject): boolean {
     const identity = identify(object);
     if (identity === undefined) return false;

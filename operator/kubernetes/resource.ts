@@ -53,9 +53,7 @@ export function metadataOf(object: unknown): RawObject {
   return isRecord(metadata) ? metadata : {};
 }
 
-/**
- * Kubernetes' MicroTime: RFC 3339 in UTC with six decimals. `at` is milliseconds since the epoch.
- */
+/** Kubernetes' MicroTime: RFC 3339 in UTC with six decimals. `at`: milliseconds since 1970. */
 export function microTime(at: number): string {
   return new Date(at).toISOString().replace('Z', '000Z');
 }

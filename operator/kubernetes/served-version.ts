@@ -2,7 +2,7 @@ import { isRecord } from '../model/is-record.ts';
 import type { Connection, RequestOutcome } from './connection.ts';
 import type { RequestFailure } from './outcome.ts';
 
-type Discovered =
+type VersionOutcome =
   | { readonly kind: 'served'; readonly version: string }
   | { readonly kind: 'failed'; readonly failure: RequestFailure };
 
@@ -23,7 +23,7 @@ export function preferServedVersion(options: {
   const preferred = `${root}/${versions[0] ?? ''}/`;
   let served: string | undefined;
 
-  const discover = async (signal: AbortSignal | undefined): Promise<Discovered> => {
+  const discover = async (signal: AbortSignal | undefined): Promise<VersionOutcome> => {
     const outcome = await connection.request(root, { signal });
     if (outcome.kind !== 'ok') return { kind: 'failed', failure: outcome };
     const known = versionsOf(outcome);

@@ -55,10 +55,7 @@ export function happenedBetween({ at, knownUntil, late, happened }: Arrival): Br
   return happened ?? { from: at, until: at };
 }
 
-/**
- * Receives every change, in order, synchronously. Exceptions are logged and never reach the watch
- * loop.
- */
+/** Receives every change synchronously, in order. Exceptions are logged; the watch goes on. */
 export interface SourceHandler<T extends Projected> {
   upserted(next: T, previous: T | undefined, arrival: Arrival): void;
   /** `last` is the final version: from the DELETED event, or the last one seen. */
@@ -100,9 +97,7 @@ export interface Source<T extends Projected> {
   readonly resource: ApiResource;
   /** One source for each namespace, when namespaces are watched separately. */
   readonly members?: readonly Source<T>[];
-  /**
-   * Lists and watches until the signal is aborted; never rejects for anything the API server does.
-   */
+  /** Lists and watches until the signal is aborted; never rejects for the API server's faults. */
   run(signal: AbortSignal): Promise<void>;
   /** Resolves when the first list is complete, or the resource is known to be absent. */
   ready(signal: AbortSignal): Promise<void>;

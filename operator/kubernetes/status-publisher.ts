@@ -53,9 +53,7 @@ export class StatusPublisher {
   readonly #clock: Clock;
   readonly #intervalMs: number;
   readonly #queue: WorkQueue;
-  /**
-   * By the path of the object, so that an object created again under the name replaces the entry.
-   */
+  /** By the object's path, so that an object created again under the name replaces it. */
   readonly #entries = new Map<string, Entry>();
 
   constructor(options: {

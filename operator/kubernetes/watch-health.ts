@@ -56,10 +56,7 @@ export class SourceStateTracker {
     if (next === 'synced' || next === 'absent') this.#arrived.resolve();
   }
 
-  /**
-   * A watch is open. The view counts as complete after `settlingMs`, when missed changes have
-   * arrived.
-   */
+  /** A watch is open. The view is complete after `settlingMs`, when missed changes are here. */
   resumed(settlingMs: number, signal: AbortSignal): void {
     if (this.#state === 'synced') return;
     void pause(this.#clock, settlingMs, signal).then((waited) => {
@@ -67,10 +64,7 @@ export class SourceStateTracker {
     });
   }
 
-  /**
-   * Resolves when the source has been synced or absent once; rejects when the signal is aborted
-   * before.
-   */
+  /** Resolves once the source was synced or absent; rejects if the signal is aborted before. */
   ready(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const abort = (): void => reject(new Error(`waiting for ${this.#resource}: aborted`));

@@ -95,9 +95,7 @@ export class WorkQueue {
     });
   }
 
-  /**
-   * Processes keys until the signal is aborted, then awaits the running ones. Ignores later adds.
-   */
+  /** Processes keys until the signal is aborted; awaits the running ones. Ignores later adds. */
   async run(signal: AbortSignal): Promise<void> {
     this.#started = true;
     this.#startWaiting();

@@ -3,10 +3,7 @@ import type { EventOutcome } from './ledger.ts';
 import { sameCharge } from './same-charge.ts';
 import type { EncodedEvent } from './writer.ts';
 
-/**
- * Selects the events of a batch to store: each id once (docs/reference/ledger-format.md#promises,
- * P3).
- */
+/** Selects the events to store: each id once (docs/reference/ledger-format.md#promises, P3). */
 export class AcceptedEvents<T extends EncodedEvent> {
   /** Events to store, in the order of their sequence numbers. */
   readonly events: T[] = [];

@@ -5,10 +5,7 @@ export type CursorMove =
   | { readonly kind: 'move'; readonly cursor: Cursor | undefined }
   | LedgerFailure;
 
-/**
- * Checks a `commitCursor`: forward only, never beyond the newest event, and never over an
- * operator's move.
- */
+/** Checks a `commitCursor`: forward, not beyond the newest event or over an operator's move. */
 export function planCommit(
   current: Cursor | undefined,
   destination: string,

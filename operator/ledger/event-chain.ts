@@ -5,17 +5,11 @@ import { CHECKSUM_BYTES, writeSealed } from './checked-value.ts';
 /** The chain value before the first event of a ledger. */
 export const FIRST_CHAIN = '0'.repeat(64);
 
-/**
- * First hashed byte of a leaf and of a node (RFC 6962, section 2.1), so no leaf can pass for a
- * node.
- */
+/** First hashed byte of a leaf and of a node (RFC 6962, 2.1), so no leaf can pass for a node. */
 const LEAF = '\0';
 const NODE = Buffer.of(1);
 
-/**
- * The Merkle tree over a batch of events, one leaf per tenant
- * (docs/reference/ledger-format.md#the-chain).
- */
+/** Merkle tree of a batch, one leaf per tenant (docs/reference/ledger-format.md#the-chain). */
 export class BatchTree {
   readonly #leaves = new Map<string, Hash>();
 
@@ -49,9 +43,7 @@ export class BatchTree {
   }
 }
 
-/**
- * The chain value of a batch, hex: SHA-256(previous ‖ first sequence, 8 bytes, big-endian ‖ root).
- */
+/** Chain value of a batch, hex: SHA-256(previous ‖ first sequence, 8 bytes, big-endian ‖ root). */
 export function chainValue(previous: string, firstSequence: number, root: string): string {
   const first = Buffer.alloc(8);
   first.writeBigUInt64BE(BigInt(firstSequence));

@@ -14,10 +14,7 @@ export function isEvidence(key: string): boolean {
   return key.startsWith(EVIDENCE_PREFIX);
 }
 
-/**
- * The start of the hour in a key or prefix, milliseconds since the epoch; undefined if there is
- * none.
- */
+/** The start of the hour in a key or prefix, ms since the epoch; undefined if there is none. */
 export function evidenceHourIn(key: string): number | undefined {
   const at = EVIDENCE_PREFIX.length;
   const instant = Date.parse(key.slice(at, at + INSTANT_CHARACTERS));

@@ -13,10 +13,7 @@ export interface Ledger {
    * after any other outcome none of them is stored.
    */
   append(batch: AppendBatch): Promise<AppendOutcome>;
-  /**
-   * Up to `limit` events after a sequence number, in order. An empty page means that there are no
-   * more.
-   */
+  /** Up to `limit` events after a sequence number, in order. An empty page is the end. */
   read(afterSequence: number, limit: number): Promise<ReadOutcome>;
   /**
    * Events whose window starts in `[from, to)`, in ledger order; for export and sums. Throws a
@@ -43,10 +40,7 @@ export interface Ledger {
    * stores why.
    */
   commitCursor(destination: string, sequence: number, commit?: CursorCommit): Promise<WriteOutcome>;
-  /**
-   * Durably sets a cursor to any position. For operators only, who accept that destinations may
-   * bill twice.
-   */
+  /** Durably sets a cursor to any position. Only for operators: destinations may bill twice. */
   moveCursor(destination: string, sequence: number): Promise<WriteOutcome>;
   /**
    * Marks a cursor as retired at `at`: it delays deletion only until `at` + retention
@@ -56,10 +50,7 @@ export interface Ledger {
   /** Deletes a cursor. */
   dropCursor(destination: string): Promise<WriteOutcome>;
 
-  /**
-   * Reads a small record beside the events: journal, gaps, tenant ids, dead letters, billing
-   * states.
-   */
+  /** Reads a small record beside the events: journal, gaps, tenant ids, dead letters, states. */
   record(key: string): Promise<string | undefined>;
   /** All records whose key begins with `prefix`, in key order. */
   records(prefix: string): AsyncIterable<readonly [key: string, value: string]>;
@@ -73,9 +64,7 @@ export interface Ledger {
    * (docs/reference/ledger-format.md#a-head-that-went-back).
    */
   compareWith(anchor: LedgerAnchor): Promise<WriteOutcome>;
-  /**
-   * Deletes complete segments that every cursor has passed and that are older than the retention.
-   */
+  /** Deletes complete segments older than the retention that every cursor has passed. */
   retain(now: number): Promise<void>;
   /** Sets the retention for the next {@link retain}, milliseconds. */
   setRetention(retentionMs: number): void;
@@ -107,9 +96,7 @@ export interface LedgerAnchor {
   readonly chain: string;
 }
 
-/**
- * One batch to append. An event with the id of an earlier one, stored or in the batch, is dropped.
- */
+/** One batch to append. An event with the id of an earlier one, stored or here, is dropped. */
 export interface AppendBatch {
   readonly events: readonly UsageEvent[];
   /** Records to change in the same durable unit. */
@@ -137,6 +124,9 @@ export type AppendOutcome =
   | LedgerFailure;
 
 export type WriteOutcome = { readonly kind: 'written' } | LedgerFailure;
+
+/** Where a part of the operator stores what must survive a restart. */
+export type RecordStore = Pick<Ledger, 'records' | 'writeRecords'>;
 
 /**
  * A failed call, by cause:
@@ -227,10 +217,7 @@ export interface LedgerStats {
    * if none is required.
    */
   readonly standbyMissing?: boolean;
-  /**
-   * Number of events since start that had the id of a stored event and another quantity or
-   * identity.
-   */
+  /** Number of events since start with a stored event's id and another quantity or identity. */
   readonly conflicts: number;
   /**
    * Events whose window ended at or before this time may have been deleted. Repeats of them cannot
@@ -239,10 +226,7 @@ export interface LedgerStats {
   readonly horizon: number;
   /** Damage and missing ranges found so far, at most 20 texts; empty when the ledger is healthy. */
   readonly problems: readonly string[];
-  /**
-   * Bytes that the ledger uses plus free bytes of the volume; absent without a volume. See
-   * `volumeNeeded`.
-   */
+  /** The ledger's bytes plus free bytes of the volume; absent without one. See `volumeNeeded`. */
   readonly roomBytes?: number;
   /** `normal` → `warn` (75 %) → `ingest-refused` (85 %) → `collector-paused` (95 %). */
   readonly disk: {

@@ -7,10 +7,7 @@ const USABLE_SHARE = 0.75;
 /** Above 95 % no window is closed (docs/reference/troubleshooting.md#the-volume). */
 const FULL_SHARE = 0.95;
 
-/**
- * The bytes that a volume needs to keep every event for RETENTION
- * (docs/reference/ledger-format.md#disk-use).
- */
+/** Bytes of a volume for every event of RETENTION (docs/reference/ledger-format.md#disk-use). */
 export function volumeNeeded({
   eventsPerWindow,
   windowMs,
@@ -30,10 +27,7 @@ export function bytesOf(events: number): number {
   return events * BYTES_PER_EVENT;
 }
 
-/**
- * Estimates how many milliseconds of events fit on the volume at the rate of the stored ones;
- * undefined if unknown.
- */
+/** Estimates for how many ms the volume has room at the stored events' rate, or undefined. */
 export function stretchThatFits(
   ledger: Pick<Ledger, 'head' | 'lowWater' | 'stats'>,
   now: number,

@@ -40,10 +40,7 @@ export class Writer<R extends Queued> {
     this.#write = write;
   }
 
-  /**
-   * Queues a request and resolves with its outcome. If `bounded`, refuses with `retryable` when the
-   * queue is full.
-   */
+  /** Queues a request; resolves with its outcome. If `bounded`, a full queue is `retryable`. */
   async submit(request: R, bounded: boolean): Promise<WriteRequestOutcome> {
     if (this.#isStopping) return ledgerFailure('retryable', 'ledger: closed');
     const { events, characters } = sizeOf(request);

@@ -1,7 +1,4 @@
-/**
- * Compares texts by the bytes of their UTF-8 form. This differs from code unit order beyond the
- * BMP.
- */
+/** Compares texts by their UTF-8 bytes. This differs from code unit order beyond the BMP. */
 export function compareBytewise(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
   for (let index = 0; index < length; index++) {

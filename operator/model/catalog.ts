@@ -11,9 +11,7 @@ export interface MetricDefinition {
   /** The property that billing systems sum. */
   readonly aggregationField: string;
   readonly source: MetricSource;
-  /**
-   * Informational metrics are not billed. A destination receives them only if it is configured to.
-   */
+  /** Informational metrics are not billed. A destination receives them only by configuration. */
   readonly informational: boolean;
   /** Keys by which a billing system may split the metric. */
   readonly dimensions: readonly string[];
@@ -32,7 +30,7 @@ export interface MeteringRule {
  * A metric that the collector measures on objects of a cluster.
  * `operator/metering/meters/meters.ts` has its meters.
  */
-interface MeasuredMetric {
+interface MeasuredMetricEntry {
   readonly code: `tenant_${string}`;
   readonly name: string;
   readonly unit: string;
@@ -44,7 +42,7 @@ interface MeasuredMetric {
 }
 
 /** A metric that is queried from Prometheus. */
-type QueriedMetric = Omit<MeasuredMetric, 'rule'>;
+type QueriedMetric = Omit<MeasuredMetricEntry, 'rule'>;
 
 const POD_KEYS = [
   'region',
@@ -182,7 +180,7 @@ const METRICS = [
       documentation: 'docs/explanation/nodes.md#downtime',
     },
   },
-] as const satisfies readonly (MeasuredMetric | QueriedMetric)[];
+] as const satisfies readonly (MeasuredMetricEntry | QueriedMetric)[];
 
 /** The codes of the metrics that the collector measures on objects of a cluster. */
 export type CollectorMetric = Extract<
@@ -203,7 +201,7 @@ export const COLLECTOR_METRICS: readonly MetricDefinition[] = METRICS.map((metri
   priceKeys: metric.priceKeys,
 }));
 
-const BY_CODE: ReadonlyMap<string, MeasuredMetric | QueriedMetric> = new Map(
+const BY_CODE: ReadonlyMap<string, MeasuredMetricEntry | QueriedMetric> = new Map(
   METRICS.map((metric) => [metric.code, metric]),
 );
 

@@ -89,9 +89,7 @@ export function completeEvent(input: unknown, completion: Completion): Completed
   return invalid(id, `not the derived id: id: ${quote(id)}: leave it out or send ${derived}`);
 }
 
-/**
- * Copies fields without validation: only {@link eventProblem} shows whether the result is an event.
- */
+/** Copies fields without validation: {@link eventProblem} shows if the result is an event. */
 function assemble(
   input: Readonly<Record<string, unknown>>,
   quantity: Decimal,

@@ -2,10 +2,7 @@ import { hash } from 'node:crypto';
 import { type Decimal, nanosFromDecimal, signedFromNanos } from './decimal.ts';
 import type { UsageEvent } from './event.ts';
 
-/**
- * The source of every correction. Nobody can push it, because pushed events have their sender as
- * source.
- */
+/** The source of every correction. Nobody can push it: pushed events name their sender. */
 const SOURCE = 'correction';
 
 /** The prefix of correction ids, which pushed events may not have. */
@@ -27,10 +24,7 @@ interface Corrected {
   readonly sequence: number;
 }
 
-/**
- * The id of the n-th correction of an event, n from 1. It can be found without a list of
- * corrections.
- */
+/** Id of the n-th correction of an event, n from 1; found without a list of corrections. */
 export function correctionId(corrected: string, number: number): string {
   const digest = hash('sha256', corrected, 'hex').slice(0, HEX_DIGITS);
   return `${CORRECTION_ID_PREFIX}${digest}_${number}`;

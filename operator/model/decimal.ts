@@ -26,9 +26,7 @@ const NUMBER_PATTERN = /^([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?$/;
 const MAX_TEXT_LENGTH = 400;
 const MAX_SCALE = 400;
 
-/**
- * The decimal text of a non-negative count of nano-units. Throws a RangeError if it is negative.
- */
+/** The decimal text of a non-negative count of nano-units. RangeError if it is negative. */
 export function decimalFromNanos(nanos: bigint): Decimal {
   if (nanos < 0n) throw new RangeError(`quantity: below zero: "${nanos}n"`);
   const complete = nanos / NANOS_PER_UNIT;

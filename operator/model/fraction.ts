@@ -1,6 +1,4 @@
-/**
- * Texts of amounts in integer parts of a unit. A text stays true if a unit later has other parts.
- */
+/** Texts of amounts in integer parts of a unit; true even if the unit later has other parts. */
 
 /**
  * An amount of parts in units, exact and in lowest terms: `480000`, or `1440000/7`. Neither may be

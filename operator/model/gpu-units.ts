@@ -18,9 +18,7 @@ export function gpuUnits(numerator: number | bigint, denominator: number | bigin
   return (UNITS_PER_GPU * BigInt(numerator)) / BigInt(denominator);
 }
 
-/**
- * Converts parts to GPUs as a number, for texts and reports only. Invoiced quantities never use it.
- */
+/** Converts parts to GPUs as a number, for texts and reports. Invoices never use it. */
 export function gpusOf(parts: bigint): number {
   const MILLIARDTHS = 1_000_000_000n;
   return Number((parts * MILLIARDTHS) / UNITS_PER_GPU) / Number(MILLIARDTHS);

@@ -28,10 +28,10 @@ export interface Rate {
   /** The UTC day on which it starts, `2026-12-01`. */
   readonly from: string;
   /** Absent if the price is withdrawn. From then on a less specific price applies, or none. */
-  readonly charge?: Charge;
+  readonly charge?: PriceCharge;
 }
 
-export type Charge = FlatCharge | TieredCharge;
+export type PriceCharge = FlatCharge | TieredCharge;
 
 interface MonthlyAllowance {
   /** Free quantity in each UTC calendar month of a tenant. Tiers count what exceeds it. */

@@ -12,6 +12,6 @@ test.each([
   ['', undefined],
   [undefined, undefined],
   ['1e9', undefined],
-])('Retry-After %j asks for %j ms', (header, ms) => {
+])('Retry-After %j demands %j ms', (header, ms) => {
   expect(retryAfterMs(header, NOW)).toBe(ms);
 });

@@ -11,10 +11,7 @@ import { describeFailure } from './failure-reason.ts';
 
 export interface HttpRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /**
-   * Path and query after the base URL's own path, beginning with `/`; empty for the base URL
-   * itself.
-   */
+  /** Path and query after the base URL's path, beginning with `/`; empty for the base URL. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array;
@@ -41,10 +38,7 @@ interface HttpResponse {
 /** No answer came. */
 export interface HttpFailure {
   readonly kind: 'failed';
-  /**
-   * `HTTP POST /api/v1/events/batch: connection refused`; without credentials, query and header
-   * values.
-   */
+  /** `HTTP POST /api/v1/events/batch: connection refused`; no credentials, query or headers. */
   readonly reason: string;
   /** False if the server cannot have acted on it; otherwise it is unknown. */
   readonly sent: false | 'unknown';

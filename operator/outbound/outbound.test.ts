@@ -4,7 +4,7 @@ import { afterEach, expect, test } from 'vitest';
 import { systemClock } from '../telemetry/system-clock.ts';
 import type { HttpClient, HttpClientOptions, HttpFailure } from './http-client.ts';
 import { createOutbound, type OutboundOptions } from './outbound.ts';
-import { type Answer, startTestServer, type TestServer } from './testing/test-server.ts';
+import { type Responder, startTestServer, type HttpTestServer } from './testing/test-server.ts';
 
 const closers: (() => Promise<void>)[] = [];
 
@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close();
 });
 
-async function serve(answer: Answer): Promise<TestServer> {
+async function serve(answer: Responder): Promise<HttpTestServer> {
   const server = await startTestServer(answer);
   closers.push(() => server.close());
   return server;

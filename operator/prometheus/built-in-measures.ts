@@ -5,7 +5,7 @@ import type { Window } from '../model/window.ts';
 import { gpuModel } from '../metering/timelines/gpu-device.ts';
 import { builtInQueries } from './built-in-queries.ts';
 import type {
-  Answer,
+  QueryResult,
   GpuUtilization,
   Measure,
   MeasuredCharge,
@@ -19,10 +19,7 @@ import { sharedUtilization } from './shared-utilization.ts';
 
 const BYTES_PER_GIB = 2n ** 30n;
 
-/**
- * Sums stay in bytes up to the ninth digit and are divided afterwards, so that they are rounded
- * once.
- */
+/** Sums stay in bytes up to the ninth digit and are divided afterwards: rounded once. */
 const COMPLETE: readonly [bigint, bigint] = [1n, 1n];
 
 /** `tenant_network_egress_gb`: GiB that left the pods of a tenant cluster, the sum of all rows. */
@@ -98,9 +95,7 @@ export function createUtilizationMeasure(preset: PrometheusSettings['preset']): 
   };
 }
 
-/**
- * The built-in count belongs to the built-in utilisation. A custom query may cover other devices.
- */
+/** The built-in count belongs to the built-in utilisation; custom queries may differ. */
 function planDevices(
   preset: PrometheusSettings['preset'],
   subject: MeasuredCluster,
@@ -118,7 +113,7 @@ function planDevices(
   });
 }
 
-function readUtilization({ rows, beside }: Answer, window: Window) {
+function readUtilization({ rows, beside }: QueryResult, window: Window) {
   const hours = [BigInt(window.end - window.start), MS_PER_HOUR] as const;
   const { good, refused } = checkRows(rows, modelKey, hours);
   const devices = devicesByModel(beside);
@@ -149,7 +144,7 @@ function readUtilization({ rows, beside }: Answer, window: Window) {
   return { charges, refused: problems, utilization };
 }
 
-function devicesByModel(beside: Answer['beside']): ReadonlyMap<string, number> {
+function devicesByModel(beside: QueryResult['beside']): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   for (const { labels, value } of beside?.samples ?? []) {
     const model = modelOf(labels);

@@ -6,7 +6,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { cluster } from '../metering/meters/testing/objects.ts';
 import { START } from '../metering/meters/testing/times.ts';
-import type { QueryRunner, Job, JobOutcome } from './query.ts';
+import type { QueryRunner, QueryJob, JobOutcome } from './query.ts';
 import { BatchSizes } from './batch-sizes.ts';
 import { createEgressMeasure } from './built-in-measures.ts';
 import { forgetPrometheusWork } from './prometheus-metering.ts';
@@ -17,7 +17,7 @@ import {
   queryError,
   startFakePrometheus,
 } from './testing/fake-prometheus.ts';
-import { clockAt, eventsOf, historyOf, type Life, live } from './testing/life.ts';
+import { clockAt, eventsOf, historyOf, type PrometheusRun, live } from './testing/life.ts';
 
 const GIB = 2 ** 30;
 
@@ -29,7 +29,7 @@ function tenant(name: string, egressQuery = QUERIES.egressQuery): TenantCluster 
 
 let prometheus: FakePrometheus;
 let ledger: Ledger;
-const lives: Life[] = [];
+const lives: PrometheusRun[] = [];
 beforeEach(async () => {
   prometheus = await startFakePrometheus(() => one);
   ledger = createMemoryLedger();
@@ -44,7 +44,10 @@ const down: FakeAnswer = { status: 502, body: 'bad gateway' };
 
 type Options = Omit<Parameters<typeof live>[0], 'ledger' | 'environment'>;
 
-async function begin(options: Options, environment: Record<string, string> = {}): Promise<Life> {
+async function begin(
+  options: Options,
+  environment: Record<string, string> = {},
+): Promise<PrometheusRun> {
   const complete = { PROMETHEUS_URL: prometheus.url, ...environment };
   const life = await live({ ...options, ledger, environment: complete });
   lives.push(life);
@@ -64,7 +67,7 @@ async function minutesOf(name: string): Promise<number[]> {
     .toSorted((x, y) => x - y);
 }
 
-const anyJob: Job = {
+const anyJob: QueryJob = {
   measure: createEgressMeasure('default'),
   subject: { cluster: tenant('a'), uniqueName: true },
   window: { start: at(0), end: at(60) },
@@ -99,7 +102,7 @@ describe('a server that is down', () => {
     ['that wants other credentials', { status: 401, body: '' }, 'status 401'],
     ['that is overloaded', queryError(503, 'unavailable', 'busy'), 'busy'],
   ] as const)(
-    '%s: is one gap of all, and asked about nothing but the oldest window',
+    '%s: is one gap of all, and is queried for nothing but the oldest window',
     async (_, answer, words) => {
       const clock = clockAt(0);
       const tenants = Array.from({ length: 30 }, (_unused, index) => tenant(`t${index}`));

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { cluster } from '../metering/meters/testing/objects.ts';
 import { type FakePrometheus, startFakePrometheus } from './testing/fake-prometheus.ts';
-import { clockAt, historyOf, type Life, live } from './testing/life.ts';
+import { clockAt, historyOf, type PrometheusRun, live } from './testing/life.ts';
 
 const OWN_QUERIES = {
   egressQuery: 'egress{p="{{project}}"}',
@@ -15,7 +15,7 @@ const noInstance = cluster('no-instance', OWN_QUERIES, { project: 'p3' });
 const neither = cluster('neither', OWN_QUERIES);
 
 let prometheus: FakePrometheus;
-const lives: Life[] = [];
+const lives: PrometheusRun[] = [];
 beforeEach(async () => {
   prometheus = await startFakePrometheus();
 });
@@ -26,14 +26,14 @@ afterEach(async () => {
 
 async function begin(
   options: Pick<Parameters<typeof live>[0], 'clock' | 'history'>,
-): Promise<Life> {
+): Promise<PrometheusRun> {
   const environment = { PROMETHEUS_URL: prometheus.url };
   const life = await live({ ...options, ledger: createMemoryLedger(), environment });
   lives.push(life);
   return life;
 }
 
-function linesAbout(life: Life, placeholder: string): readonly string[] {
+function linesAbout(life: PrometheusRun, placeholder: string): readonly string[] {
   return life.logs.filter((line) => line.includes(`no {{${placeholder}}}`));
 }
 
@@ -69,7 +69,7 @@ test('a tenant cluster without a project costs nothing, and nothing reports that
   );
 });
 
-test('a tenant cluster that has got its project is still said to be left out', async () => {
+test('a tenant cluster that has got its project is still reported as left out', async () => {
   const clock = clockAt(0);
   const history = historyOf(clock, noProject);
   const life = await begin({ clock, history });

@@ -15,15 +15,13 @@ export interface Measure {
   /** The query about a tenant cluster. */
   plan(subject: MeasuredCluster, window: Window): Plan;
   /** Reads an answer. A row that cannot be charged is reported and affects no other row. */
-  read(answer: Answer, window: Window): Reading;
+  read(answer: QueryResult, window: Window): Reading;
 }
 
 /** A tenant cluster, and what separates it from others in a query. */
 export interface MeasuredCluster {
   readonly cluster: TenantCluster;
-  /**
-   * A host namespace of it that another tenant cluster shared during the window, if there was one.
-   */
+  /** Its host namespace that another tenant cluster shared during the window, if any. */
   readonly sharedNamespace?: string;
   /** No other tenant cluster had its name during the window. */
   readonly uniqueName: boolean;
@@ -32,27 +30,20 @@ export interface MeasuredCluster {
 export type Plan =
   /** Switched off for this tenant cluster. */
   | { readonly kind: 'off' }
-  /**
-   * The query selects by a name that the tenant cluster does not have, so it has no usage there.
-   */
+  /** The query selects by a name that the tenant cluster lacks: it has no usage there. */
   | { readonly kind: 'nameless'; readonly placeholder: string }
   /** The usage of this tenant cluster cannot be separated: unknown, which is not zero. */
   | { readonly kind: 'unclear'; readonly reason: string }
   | {
       readonly kind: 'query';
       readonly promql: string;
-      /**
-       * Second query, sent with the first. It is informational, so its failure affects nothing
-       * else.
-       */
+      /** Second query, sent with the first. Informational: its failure affects nothing else. */
       readonly beside?: string;
       /** The missing name because of which the second query is left out. */
       readonly namelessBeside?: string;
       /** Combines the query for many tenant clusters; absent for custom queries. */
       readonly shared?: SharedQuery;
-      /**
-       * Its rows must be split first, so it is sent as a shared query even for one tenant cluster.
-       */
+      /** Its rows must be split first: it is a shared query even for one tenant cluster. */
       readonly onlyShared?: boolean;
     };
 
@@ -60,15 +51,12 @@ export type Plan =
 export interface SharedQuery {
   /** The query about these tenant clusters, evaluated at the window's end. */
   promql(subjects: readonly MeasuredCluster[], window: Window): string;
-  /**
-   * Splits the rows: one answer for each of `subjects`, in order; or the reason why that is
-   * impossible.
-   */
-  split(rows: Vector, subjects: readonly MeasuredCluster[]): readonly Answer[] | string;
+  /** Splits the rows: one answer for each of `subjects`, in order; or why it cannot. */
+  split(rows: Vector, subjects: readonly MeasuredCluster[]): readonly QueryResult[] | string;
 }
 
 /** The result of a plan. */
-export interface Answer {
+export interface QueryResult {
   readonly rows: Vector;
   readonly beside?: Vector;
 }

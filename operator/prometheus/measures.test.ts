@@ -6,20 +6,20 @@ import {
   type ConfiguredMetric,
 } from './configured-metric.ts';
 import { createEgressMeasure, createUtilizationMeasure } from './built-in-measures.ts';
-import { type Answer, type Measure, measuredEvents } from './measure.ts';
+import { type QueryResult, type Measure, measuredEvents } from './measure.ts';
 
 const WINDOW = { start: 1_772_366_400_000, end: 1_772_366_460_000 };
 const HOUR = { start: WINDOW.start, end: WINDOW.start + 3_600_000 };
 
 type Row = readonly [labels: Readonly<Record<string, string>>, value: string];
 
-function answer(...rows: readonly Row[]): Answer['rows'] {
+function answer(...rows: readonly Row[]): QueryResult['rows'] {
   const samples = rows.map(([labels, value]) => ({ labels, value }));
   return { kind: 'vector', samples, malformed: [] };
 }
 
 /** The events of an answer, without the fields that all events have. */
-function eventsOf(measure: Measure, given: Answer, window = WINDOW) {
+function eventsOf(measure: Measure, given: QueryResult, window = WINDOW) {
   const context = { window, region: 'here', recordedAt: '2026-03-01T12:01:30Z', backfilled: false };
   const made = measuredEvents(measure, cluster('a'), measure.read(given, window), context);
   const events = made.events.map(({ quantity, sku, dimensions = {}, properties }) => {
@@ -166,7 +166,7 @@ describe('a configured metric', () => {
     ]);
   });
 
-  test('of a row that its dimensions do not tell from another, or with a value they may not take, charges the rest', () => {
+  test('of a row that its dimensions do not distinguish from another, or with a value they may not take, charges the others', () => {
     const rows = answer(
       [{ modelName: 'H100', pod: 'p' }, '1'],
       [{ modelName: 'H100', pod: 'q' }, '2'],

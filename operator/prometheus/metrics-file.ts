@@ -7,10 +7,7 @@ import type { ConfiguredMetric } from './configured-metric.ts';
 
 export type ReadMetricsFile =
   | { readonly kind: 'metrics'; readonly metrics: readonly ConfiguredMetric[] }
-  /**
-   * All problems, each `PROMETHEUS_METRICS_FILE: line 3: code: what is wrong: "input"; how to fix
-   * it`.
-   */
+  /** All problems: `PROMETHEUS_METRICS_FILE: line 3: code: what is wrong: "input"; fix`. */
   | { readonly kind: 'invalid'; readonly problems: readonly string[] };
 
 const MOST_BYTES = 256 * 1024;

@@ -4,13 +4,13 @@ import {
   type QueryFailure,
   type Batch,
   CONNECTIONS,
-  type Job,
+  type QueryJob,
   type JobOutcome,
   type Question,
 } from './query.ts';
 import type { BatchSizes } from './batch-sizes.ts';
 
-export type Answered = readonly [job: Job, outcome: JobOutcome];
+export type Answered = readonly [job: QueryJob, outcome: JobOutcome];
 
 /** After this many queries in a row without an answer, the server counts as silent. */
 const SILENT_AFTER = 8;

@@ -104,22 +104,22 @@ export function planTemplate(template: string, { cluster }: MeasuredCluster, win
 
 export type RenderedQuery =
   | { readonly kind: 'query'; readonly promql: string }
-  /**
-   * The tenant cluster has no such name. Without it the query would select the series of others.
-   */
+  /** The tenant cluster has no such name. The query would select the series of others. */
   | { readonly kind: 'nameless'; readonly placeholder: string }
   | { readonly kind: 'invalid'; readonly reason: string };
 
 /** Values for a template: the names of a tenant cluster, and a window. */
-export type Subject = Pick<
+export type QuerySubject = Pick<
   TenantCluster,
   'id' | 'namespace' | 'name' | 'tenant' | 'project' | 'instance'
 >;
 
-/**
- * Fills a query template and escapes every value for its place (docs/explanation/security.md#d-7).
- */
-export function renderQuery(template: string, subject: Subject, window: Window): RenderedQuery {
+/** Fills a query template, each value escaped (docs/explanation/security.md#d-7). */
+export function renderQuery(
+  template: string,
+  subject: QuerySubject,
+  window: Window,
+): RenderedQuery {
   const read = readOnce(template);
   if (read.kind === 'problem') {
     return { kind: 'invalid', reason: `${read.what}: "${read.input}"; ${read.fix}` };
@@ -156,7 +156,7 @@ function readOnce(template: string): ReadTemplate {
   return read;
 }
 
-function namesOf(subject: Subject): Readonly<Record<NamePlaceholder, string | undefined>> {
+function namesOf(subject: QuerySubject): Readonly<Record<NamePlaceholder, string | undefined>> {
   return {
     namespace: subject.namespace,
     vcluster: subject.name,

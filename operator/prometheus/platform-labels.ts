@@ -2,10 +2,7 @@ import type { MeasuredCluster } from './measure.ts';
 import { oneOf } from './plan-query.ts';
 import type { Sample } from './query-answer.ts';
 
-/**
- * Labels with which the platform's fleet observability names a tenant cluster. Only the pair is
- * unique.
- */
+/** Labels of a tenant cluster in the platform's fleet observability. Only the pair is unique. */
 export const PLATFORM_LABELS = ['vcluster_platform_instance', 'vcluster_platform_project'] as const;
 
 /**

@@ -5,7 +5,7 @@ import { cluster } from '../metering/meters/testing/objects.ts';
 import { START } from '../metering/meters/testing/times.ts';
 import type { UsageEvent } from '../model/event.ts';
 import { type FakePrometheus, queryError, startFakePrometheus } from './testing/fake-prometheus.ts';
-import { brief, clockAt, eventsOf, historyOf, type Life, live } from './testing/life.ts';
+import { brief, clockAt, eventsOf, historyOf, type PrometheusRun, live } from './testing/life.ts';
 
 const GIB = 2 ** 30;
 
@@ -19,7 +19,7 @@ const b = cluster('b', QUERIES, { namespace: 'tenant-b' });
 
 let prometheus: FakePrometheus;
 let ledger: Ledger;
-const lives: Life[] = [];
+const lives: PrometheusRun[] = [];
 beforeEach(async () => {
   prometheus = await startFakePrometheus();
   ledger = createMemoryLedger();
@@ -31,7 +31,7 @@ afterEach(async () => {
 
 type Options = Omit<Parameters<typeof live>[0], 'ledger' | 'environment'>;
 
-async function begin(options: Options): Promise<Life> {
+async function begin(options: Options): Promise<PrometheusRun> {
   const environment = { PROMETHEUS_URL: prometheus.url };
   const life = await live({ ...options, ledger, environment });
   lives.push(life);

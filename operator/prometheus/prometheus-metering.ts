@@ -1,5 +1,5 @@
 import type { Settings } from '../settings/settings.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { Ledger, RecordStore } from '../ledger/ledger.ts';
 import { CauseLog } from '../telemetry/cause-log.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -122,9 +122,7 @@ export class PrometheusMetering {
 }
 
 /** Deletes all stored work. While PROMETHEUS_URL is not set, no window waits for an answer. */
-export async function forgetPrometheusWork(
-  ledger: Pick<Ledger, 'records' | 'writeRecords'>,
-): Promise<void> {
+export async function forgetPrometheusWork(ledger: RecordStore): Promise<void> {
   const changes: { readonly key: string; readonly value: undefined }[] = [];
   for await (const [key] of ledger.records('prometheus/')) changes.push({ key, value: undefined });
   if (changes.length > 0) await ledger.writeRecords(changes);

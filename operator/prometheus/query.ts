@@ -8,29 +8,24 @@ import type { PrometheusMetrics } from './prometheus-metrics.ts';
 import type { QueryOutcome } from './query-answer.ts';
 
 /** One metric of one tenant cluster in one window. */
-export interface Job {
+export interface QueryJob {
   readonly measure: Measure;
   readonly subject: MeasuredCluster;
   readonly window: Window;
 }
 
 /** A job and its query. */
-export type Question = readonly [job: Job, plan: Extract<Plan, { kind: 'query' }>];
+export type Question = readonly [job: QueryJob, plan: Extract<Plan, { kind: 'query' }>];
 
 export type JobOutcome =
   | { readonly kind: 'read'; readonly reading: Reading }
-  /**
-   * No query is needed: it is switched off, or the tenant cluster lacks the name that it selects
-   * by.
-   */
+  /** No query needed: it is off, or the tenant cluster lacks the name that it selects by. */
   | { readonly kind: 'nothing' }
   | QueryFailure;
 
 export interface QueryFailure {
   readonly kind: 'failed';
-  /**
-   * As in {@link QueryOutcome}; `unsent` if the query was not sent because the server is silent.
-   */
+  /** As in {@link QueryOutcome}; `unsent` if not sent because the server is silent. */
   readonly cause: 'server' | 'query' | 'unsent';
   readonly reason: string;
 }
@@ -51,10 +46,7 @@ export interface Batch {
 /** Parallel queries. Prometheus itself runs up to twenty. */
 export const CONNECTIONS = 8;
 
-/**
- * Limit of a shared answer, so that reading it does not block the event loop. A larger one is
- * split.
- */
+/** Limit of a shared answer, so that reading never blocks the event loop. Larger: split. */
 const MOST_BYTES = 2 * 1024 * 1024;
 
 /** Readings without a yield to other work. */
@@ -136,9 +128,7 @@ function label(outcome: QueryOutcome): string {
   return outcome.cause === 'server' ? 'unreachable' : 'failed';
 }
 
-/**
- * Queries in a second, of all metrics together (docs/explanation/prometheus.md#one-query-for-all).
- */
+/** Queries a second, of all metrics (docs/explanation/prometheus.md#one-query-for-all). */
 export const QUERIES_PER_SECOND = 200;
 
 /**

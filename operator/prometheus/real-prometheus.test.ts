@@ -17,7 +17,7 @@ import type { UsageEvent } from '../model/event.ts';
 import { builtInQueries } from './built-in-queries.ts';
 import { createConfiguredMeasure } from './configured-metric.ts';
 import { loadMetricsFile } from './metrics-file-watch.ts';
-import { renderQuery, type Subject } from './plan-query.ts';
+import { renderQuery, type QuerySubject } from './plan-query.ts';
 import { builtInMeasures, clockAt, eventsOf, historyOf, live } from './testing/life.ts';
 
 const H100 = 'NVIDIA H100 80GB HBM3';
@@ -173,8 +173,8 @@ const EGRESS = 'tenant_network_egress_gb';
 const UTILIZATION = 'tenant_gpu_utilization';
 
 test.each([
-  ['asked about alone', []],
-  ['asked about with another', [cluster('a')]],
+  ['queried alone', []],
+  ['queried with another', [cluster('a')]],
 ] as const)(
   'U17: what is in namespaces that a syncer maps is the tenant cluster’s: %s',
   async (_, others) => {
@@ -278,13 +278,15 @@ describe('a tenant’s name', () => {
   );
   const window = { start: START, end: START + 60_000 };
 
-  const ask = async (query: string): Promise<{ readonly data: { readonly result: unknown } }> => {
+  const evaluate = async (
+    query: string,
+  ): Promise<{ readonly data: { readonly result: unknown } }> => {
     const body = new URLSearchParams({ query, time: String(START / 1000) });
     const answer = await fetch(`${server.url}/api/v1/query`, { method: 'POST', body });
     return (await answer.json()) as { readonly data: { readonly result: unknown } };
   };
   const filled = (template: string, tenant: string): string => {
-    const subject: Subject = { id: 'i', namespace: 'n', name: 'v', tenant };
+    const subject: QuerySubject = { id: 'i', namespace: 'n', name: 'v', tenant };
     const rendered = renderQuery(template, subject, window);
     return rendered.kind === 'query' ? rendered.promql : rendered.kind;
   };
@@ -294,7 +296,7 @@ describe('a tenant’s name', () => {
     async (template) => {
       await fc.assert(
         fc.asyncProperty(hostile, async (tenant) => {
-          const { data } = await ask(filled(template, tenant));
+          const { data } = await evaluate(filled(template, tenant));
           expect(data.result).toEqual([expect.any(Number), tenant.toWellFormed()]);
         }),
         { numRuns: 60 },
@@ -309,13 +311,13 @@ describe('a tenant’s name', () => {
       await fc.assert(
         fc.asyncProperty(hostile, async (tenant) => {
           const same = `label_replace(${query}, "hit", "yes", "a", ${literal})`;
-          const { data } = await ask(filled(same, tenant));
+          const { data } = await evaluate(filled(same, tenant));
           expect(data.result).toMatchObject([{ metric: { hit: 'yes', a: tenant.toWellFormed() } }]);
           const other = `label_replace(label_replace(vector(1), "a", "other", "", ""), "hit", "yes", "a", ${literal})`;
-          expect((await ask(filled(other, tenant))).data.result).toMatchObject([
+          expect((await evaluate(filled(other, tenant))).data.result).toMatchObject([
             { metric: { a: 'other' } },
           ]);
-          expect(JSON.stringify(await ask(filled(other, tenant)))).not.toContain('"hit"');
+          expect(JSON.stringify(await evaluate(filled(other, tenant)))).not.toContain('"hit"');
         }),
         { numRuns: 40 },
       );
@@ -329,7 +331,7 @@ describe('promtool test rules', () => {
     const file = join(directory, 'rules-test.json');
     const about = { meterControlPlane: false, onHost: true, uniqueName: true };
     const queries = builtInQueries('default', about);
-    const subject: Subject = { id: 'i', namespace: 'tenant-a', name: 'a', tenant: 't' };
+    const subject: QuerySubject = { id: 'i', namespace: 'tenant-a', name: 'a', tenant: 't' };
     const record = (name: string, template: string): object => {
       const rendered = renderQuery(template, subject, { start: START, end: START + 60_000 });
       return { record: name, expr: rendered.kind === 'query' ? rendered.promql : rendered.kind };

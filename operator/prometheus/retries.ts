@@ -2,7 +2,7 @@ import { setImmediate as yieldToLoop } from 'node:timers/promises';
 import type { Window } from '../model/window.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { AppendEnd } from '../metering/windows/appender.ts';
-import type { QueryRunner, Job, JobOutcome, Question } from './query.ts';
+import type { QueryRunner, QueryJob, JobOutcome, Question } from './query.ts';
 import type { BatchSizes } from './batch-sizes.ts';
 import type { Measure, MeasuredCluster } from './measure.ts';
 import { type Answered, Pass } from './pass.ts';
@@ -115,7 +115,7 @@ export class Retries {
   /** Queries the next window of each lane. Returns the lanes with more windows. */
   async #queryNext(lanes: readonly Lane[], slice: RetrySlice): Promise<readonly Lane[]> {
     const questions: Question[] = [];
-    const laneOf = new Map<Job, Lane>();
+    const laneOf = new Map<QueryJob, Lane>();
     const answers: Answered[] = [];
     const goOn = new Map<Lane, Lane>();
     for (const [index, lane] of lanes.entries()) {
@@ -145,7 +145,7 @@ export class Retries {
   #nextJob(
     { metric, tenantCluster, isAnswered }: Lane,
     slice: RetrySlice,
-  ): Job | 'dropped' | undefined {
+  ): QueryJob | 'dropped' | undefined {
     const { state, measures } = this.#options;
     const runs = state.unanswered.find(metric, tenantCluster)?.runs ?? [];
     const edges = edgesOf(runs);
@@ -166,7 +166,11 @@ export class Retries {
   }
 
   /** Records an outcome. Returns whether the lane continues. */
-  #settle({ metric, tenantCluster, isAnswered }: Lane, job: Job, outcome: JobOutcome): boolean {
+  #settle(
+    { metric, tenantCluster, isAnswered }: Lane,
+    job: QueryJob,
+    outcome: JobOutcome,
+  ): boolean {
     if (outcome.kind === 'failed' && outcome.cause === 'unsent') return false;
     this.#options.state.record(job, outcome);
     const key = keyOf(metric, tenantCluster);

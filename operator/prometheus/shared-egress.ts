@@ -1,7 +1,7 @@
 import type { PrometheusSettings } from '../settings/settings.ts';
 import { namespacesOf } from '../discovery/tenant-cluster.ts';
 import { CONTROL_PLANE_ENDING, egressOf } from './built-in-queries.ts';
-import type { Answer, MeasuredCluster, SharedQuery } from './measure.ts';
+import type { QueryResult, MeasuredCluster, SharedQuery } from './measure.ts';
 import { anyOf, oneOf, rangeOf } from './plan-query.ts';
 import {
   PLATFORM_LABELS,
@@ -96,7 +96,7 @@ function splitSums(
   { samples }: Vector,
   subjects: readonly MeasuredCluster[],
   ownersOf: (labels: Sample['labels']) => readonly MeasuredCluster[],
-): readonly Answer[] | string {
+): readonly QueryResult[] | string {
   const parts = new Map<MeasuredCluster, string[]>(subjects.map((subject) => [subject, []]));
   const seen = new Set<string>();
   for (const { labels, value } of samples) {

@@ -1,7 +1,7 @@
 import type { PrometheusSettings } from '../settings/settings.ts';
 import { namespacesOf } from '../discovery/tenant-cluster.ts';
 import { utilizationSeries } from './built-in-queries.ts';
-import type { Answer, MeasuredCluster, SharedQuery } from './measure.ts';
+import type { QueryResult, MeasuredCluster, SharedQuery } from './measure.ts';
 import { isOnHost, oneOf, rangeOf } from './plan-query.ts';
 import {
   PLATFORM_LABELS,
@@ -86,7 +86,7 @@ function splitDevices(
   { samples }: Vector,
   subjects: readonly MeasuredCluster[],
   ownersOf: (labels: Sample['labels']) => readonly MeasuredCluster[],
-): readonly Answer[] {
+): readonly QueryResult[] {
   const rows = new Map<MeasuredCluster, Sample[]>(subjects.map((subject) => [subject, []]));
   for (const sample of samples) {
     for (const owner of new Set(ownersOf(sample.labels))) rows.get(owner)?.push(sample);
@@ -95,7 +95,7 @@ function splitDevices(
 }
 
 /** Average and number of devices by model. The highest value of each device counts. */
-function averagesOf(samples: readonly Sample[]): Answer {
+function averagesOf(samples: readonly Sample[]): QueryResult {
   const { own = [], standIns = [] } = Object.groupBy(samples, ({ labels }) =>
     labels[FIELD] === undefined ? 'own' : 'standIns',
   );

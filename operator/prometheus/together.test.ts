@@ -12,7 +12,7 @@ import {
   queryError,
   startFakePrometheus,
 } from './testing/fake-prometheus.ts';
-import { clockAt, eventsOf, historyOf, type Life, live } from './testing/life.ts';
+import { clockAt, eventsOf, historyOf, type PrometheusRun, live } from './testing/life.ts';
 
 const GIB = 2 ** 30;
 const TOO_MANY = queryError(
@@ -23,7 +23,7 @@ const TOO_MANY = queryError(
 
 let prometheus: FakePrometheus;
 let ledger: Ledger;
-const lives: Life[] = [];
+const lives: PrometheusRun[] = [];
 beforeEach(async () => {
   prometheus = await startFakePrometheus(everyNamespace);
   ledger = createMemoryLedger();
@@ -35,7 +35,7 @@ afterEach(async () => {
 
 type Options = Omit<Parameters<typeof live>[0], 'ledger' | 'environment'>;
 
-async function begin(options: Options): Promise<Life> {
+async function begin(options: Options): Promise<PrometheusRun> {
   const life = await live({ ...options, ledger, environment: { PROMETHEUS_URL: prometheus.url } });
   lives.push(life);
   return life;
@@ -127,10 +127,10 @@ describe('a query about many that cannot be answered', () => {
     ['with too large an answer', () => ({ status: 200, body: ' '.repeat(5 * 1024 * 1024) })],
     ['that takes too long for a proxy before it', () => ({ status: 504, body: 'too slow' })],
     [
-      'with rows that tell nobody',
+      'with rows that name nobody',
       (requested) => [everyNamespace(requested), everyNamespace(requested)].flat(),
     ],
-  ])('%s: is asked in parts, and the size that worked is kept', async (_, refusal) => {
+  ])('%s: is queried in parts, and the size that worked is kept', async (_, refusal) => {
     const clock = clockAt(0);
     const all = tenants(60);
     prometheus.answer = (requested) =>

@@ -9,7 +9,7 @@ import {
   type FakeRow,
   startFakePrometheus,
 } from './testing/fake-prometheus.ts';
-import { clockAt, eventsOf, historyOf, type Life, live } from './testing/life.ts';
+import { clockAt, eventsOf, historyOf, type PrometheusRun, live } from './testing/life.ts';
 
 const H100 = 'NVIDIA H100 80GB HBM3';
 const a = cluster('a', { egressQuery: 'none' }, { tenant: 'acme' });
@@ -17,7 +17,7 @@ const b = cluster('b', { egressQuery: 'none' }, { tenant: 'globex', namespace: '
 
 let prometheus: FakePrometheus;
 let ledger: Ledger;
-const lives: Life[] = [];
+const lives: PrometheusRun[] = [];
 beforeEach(async () => {
   prometheus = await startFakePrometheus();
   ledger = createMemoryLedger();
@@ -27,7 +27,7 @@ afterEach(async () => {
   await prometheus.close();
 });
 
-async function begin(clock = clockAt(0)): Promise<Life> {
+async function begin(clock = clockAt(0)): Promise<PrometheusRun> {
   const life = await live({
     clock,
     history: historyOf(clock, a, b),

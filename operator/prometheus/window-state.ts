@@ -13,7 +13,7 @@ import {
   nextWindow,
   type Progress,
 } from '../metering/windows/schedule.ts';
-import type { Job, JobOutcome } from './query.ts';
+import type { QueryJob, JobOutcome } from './query.ts';
 import { measuredEvents, type Reading } from './measure.ts';
 import type { PrometheusMetrics } from './prometheus-metrics.ts';
 import { Unanswered, UNANSWERED_PREFIX, windowsOf } from './unanswered.ts';
@@ -97,7 +97,7 @@ export class WindowState {
   }
 
   /** Records the outcome of a job: its events, or its window as unanswered. */
-  record(job: Job, outcome: JobOutcome): void {
+  record(job: QueryJob, outcome: JobOutcome): void {
     const { metric } = job.measure;
     const { id } = job.subject.cluster;
     if (outcome.kind === 'failed') {
@@ -119,9 +119,7 @@ export class WindowState {
     this.#changed = true;
   }
 
-  /**
-   * Writes what was recorded. Returns the end if the ledger cannot continue or the signal aborts.
-   */
+  /** Writes what was recorded. Returns the end if the ledger cannot continue, or on abort. */
   async commit(signal: AbortSignal): Promise<AppendEnd | undefined> {
     if (!this.#changed) return undefined;
     const { clock, settings, appender, logger } = this.#options;
@@ -185,7 +183,7 @@ export class WindowState {
     return this.#options.clock.now() > this.dueAt(window) + (window.end - window.start);
   }
 
-  #recordReading({ measure, subject, window }: Job, reading: Reading): void {
+  #recordReading({ measure, subject, window }: QueryJob, reading: Reading): void {
     const { metric } = measure;
     const { settings, clock, startedAt, metrics, log } = this.#options;
     const { region, defaultTenantClass } = settings().identity;

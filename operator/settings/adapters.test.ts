@@ -35,7 +35,7 @@ describe('a bare install refuses to start, or a key is silently ignored', () => 
 test.each([
   [{}, 'now'],
   [{ DESTINATIONS_START_FROM: 'earliest' }, 'earliest'],
-] as const)('with %o destinations begin where they are told to: %s', (environment, startFrom) => {
+] as const)('with %o destinations begin where they are set to: %s', (environment, startFrom) => {
   const { destinations } = load({ ADAPTERS: 'noop,lago', LAGO_API_KEY: 'k', ...environment });
   expect(destinations).toMatchObject([
     { name: 'noop', startFrom },
@@ -52,12 +52,15 @@ test.each([
     },
     { planChange: 'period-end', mode: 'live' },
   ],
-] as const)('with %o destinations change plans and bill as they are told: %o', (given, wanted) => {
-  const { destinations } = load({ ADAPTERS: 'noop,lago', LAGO_API_KEY: 'k', ...given });
-  expect(destinations).toMatchObject([wanted, wanted]);
-});
+] as const)(
+  'with %o destinations change plans and bill as they are set to: %o',
+  (given, wanted) => {
+    const { destinations } = load({ ADAPTERS: 'noop,lago', LAGO_API_KEY: 'k', ...given });
+    expect(destinations).toMatchObject([wanted, wanted]);
+  },
+);
 
-describe('a destination that was asked for starts without what it needs', () => {
+describe('a destination that was configured starts without what it needs', () => {
   test.each([
     ['billing_a', 'BILLING_A_API_KEY'],
     ['stripe', 'STRIPE_API_KEY'],

@@ -17,9 +17,7 @@ export interface ConfigurableDestination<Options = unknown> {
   readonly prefixes: readonly string[];
   /** Its own environment variables. */
   readonly variables: VariableSet;
-  /**
-   * The operator's defaults that fields of the same name in its BillingDestination block override.
-   */
+  /** The operator's defaults for fields of the same name in the BillingDestination block. */
   readonly inherits: readonly ('planCode' | 'currency')[];
   /** The variable that selects this type when ADAPTERS and ADAPTER are both unset. */
   readonly defaultWithVariable?: string;

@@ -2,13 +2,13 @@ import type { Environment } from './load-environment.ts';
 import { invalid, problemText } from './parsers/parser.ts';
 import { LEDGER } from './table/service.ts';
 
-type Access = 'read' | 'write';
+type FileAccess = 'read' | 'write';
 
 /** The variables that name a path, and the access they need. */
 const PATHS: readonly {
   readonly name: string;
   readonly default?: string;
-  readonly needs: readonly Access[];
+  readonly needs: readonly FileAccess[];
 }[] = [
   { name: 'DATA_DIR', default: LEDGER.dataDir.default, needs: ['write', 'read'] },
   { name: 'LEDGER_URL_FILE', needs: ['read'] },

@@ -1,6 +1,4 @@
-/**
- * Freezes a settings value and everything in it. Maps stay writable; only their type forbids it.
- */
+/** Freezes a settings value and everything in it. Maps stay writable; their type forbids it. */
 export function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null) return value;
   for (const inner of Object.values(value)) deepFreeze(inner);

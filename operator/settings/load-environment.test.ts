@@ -285,7 +285,7 @@ test('a variable that became a field is set, and nobody says which field it is',
   });
 });
 
-test('risky defaults are not said aloud', () => {
+test('risky defaults are not logged', () => {
   const loaded = loadEnvironment({}, DESTINATIONS);
   expect(loaded.kind === 'loaded' && loaded.warnings).toStrictEqual([
     'REGION: "default"; set one that no other control plane cluster has',

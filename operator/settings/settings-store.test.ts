@@ -88,7 +88,7 @@ describe('a custom resource is removed and its values stay', () => {
 });
 
 describe('a resync of unchanged resources restarts every destination', () => {
-  test('setting the same again tells nobody', () => {
+  test('setting the same again calls no listener', () => {
     const store = createSettingsStore(environment());
     let reported = 0;
     store.subscribe(() => reported++);
@@ -118,7 +118,7 @@ describe('a resync of unchanged resources restarts every destination', () => {
 });
 
 describe('a listener sees a value that is not the one in force', () => {
-  test('each swap is told with the value before it, in order', () => {
+  test('each swap is reported with the value before it, in order', () => {
     const store = createSettingsStore(environment());
     const seen: (readonly [number, number])[] = [];
     store.subscribe((next, previous) => {
@@ -135,7 +135,7 @@ describe('a listener sees a value that is not the one in force', () => {
     expect(second).toStrictEqual([10_000, 20_000]);
   });
 
-  test('who left is told nothing more', () => {
+  test('a listener that left is not called again', () => {
     const store = createSettingsStore(environment());
     let reported = 0;
     const leave = store.subscribe(() => reported++);

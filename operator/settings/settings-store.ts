@@ -10,7 +10,7 @@ import type {
   TenantOverrideSettings,
 } from './settings.ts';
 
-type Listener = (next: Settings, previous: Settings) => void;
+type SettingsListener = (next: Settings, previous: Settings) => void;
 
 /**
  * Lays custom resources over the environment. Callers pass only validated values, so the settings
@@ -21,7 +21,7 @@ export function createSettingsStore(environment: Settings): SettingsStore {
   const destinations = new Map<string, DestinationSettings>();
   const overrides = new Map<string, TenantOverrideSettings>();
   const books = new Map<string, PriceBook>();
-  const listeners = new Set<Listener>();
+  const listeners = new Set<SettingsListener>();
   const unreported: (readonly [next: Settings, previous: Settings])[] = [];
   let policy: PolicySettings | undefined;
   let settings = deepFreeze(environment);
@@ -64,7 +64,7 @@ export function createSettingsStore(environment: Settings): SettingsStore {
     subscribe(listener) {
       // A new function, so that a listener that subscribes twice is called twice and can
       // unsubscribe once.
-      const entry: Listener = (next, previous) => listener(next, previous);
+      const entry: SettingsListener = (next, previous) => listener(next, previous);
       listeners.add(entry);
       return () => void listeners.delete(entry);
     },

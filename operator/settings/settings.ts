@@ -104,10 +104,7 @@ export interface LedgerSettings extends SettingsOf<typeof LEDGER> {
   readonly furtherDatabases?: readonly LedgerDatabase[];
 }
 
-/**
- * When an append is acknowledged: after a synchronous standby has it, or after the single server
- * has it.
- */
+/** An append is acknowledged once a synchronous standby has it, or the single server. */
 export type LedgerDurability = LedgerSettings['durability'];
 
 export type IngestSettings = SettingsOf<typeof INGEST>;
@@ -161,10 +158,7 @@ export type LogSettings = SettingsOf<typeof LOG>;
 /** Whether a destination creates real invoices. */
 export type BillingMode = 'test' | 'live';
 
-/**
- * One destination, from the environment or from a BillingDestination. `Options` are those of its
- * type.
- */
+/** One destination, from the environment or a BillingDestination. `Options`: of its type. */
 export interface DestinationSettings<Options = unknown> {
   /** The spelling in ADAPTERS, or the name of the custom resource. Names the cursor. */
   readonly name: string;
@@ -173,14 +167,9 @@ export interface DestinationSettings<Options = unknown> {
   readonly startFrom: 'now' | 'earliest';
   /** Whether it creates real invoices, as configured; `test` by default. */
   readonly mode?: BillingMode;
-  /**
-   * When a tenant's change of plan takes effect if its TenantOverride sets nothing; `now` by
-   * default.
-   */
+  /** When a tenant's change of plan takes effect without a TenantOverride; `now` by default. */
   readonly planChange?: PlanChange;
-  /**
-   * What happens to usage that arrives after the invoice of its time is final; `send` by default.
-   */
+  /** What happens to usage after the invoice of its time is final; `send` by default. */
   readonly late?: 'send' | 'next' | 'credit' | 'hold';
   readonly metrics?: MetricFilter;
   /** Verify the alerts of this billing system, in addition to those of the environment. */
@@ -200,10 +189,7 @@ export interface MetricFilter {
 /** The settings of one TenantOverride. */
 export interface TenantOverrideSettings {
   readonly name: string;
-  /**
-   * Creation time, milliseconds since the epoch. Of two equally specific overrides the older one
-   * wins.
-   */
+  /** Creation time, ms since the epoch. Of two equally specific overrides the older wins. */
   readonly createdAt: number;
   readonly match: TenantMatch;
   readonly tenant?: string;
@@ -243,10 +229,7 @@ export type PolicySettings = {
 } & {
   readonly prometheus?: {
     readonly preset?: PrometheusSettings['preset'];
-    /**
-     * Replaces all server settings of the environment: its credentials are not sent to another
-     * server.
-     */
+    /** Replaces all the environment's server settings: no other server gets its credentials. */
     readonly server?: Omit<PrometheusSettings, 'preset' | 'metricsFile' | 'bearerTokenFile'>;
   };
   readonly defaultBudget?: Budget;

@@ -66,7 +66,7 @@ test.each([
   expect(performance.now() - began).toBeLessThan(1_500);
 });
 
-test('what is too large or too deep is said', () => {
+test('what is too large or too deep is reported', () => {
   expect(read('x'.repeat(MOST + 1))).toEqual(['too large: 65537 bytes; at most 65536']);
   expect(read('a: 1\nb: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[')).toEqual([
     'line 2: nested too deeply',

@@ -35,10 +35,7 @@ export interface YamlMap {
 
 export type StrictYaml =
   | { readonly kind: 'document'; readonly root: YamlNode }
-  /**
-   * `line 3: an alias; write the value out`. Problems never quote the content: it may be a
-   * credential.
-   */
+  /** `line 3: an alias; write the value out`. Never quotes content, which may be secret. */
   | { readonly kind: 'invalid'; readonly problems: readonly string[] };
 
 const DEEPEST = 32;

@@ -17,10 +17,7 @@ const LINE = Symbol.for('message');
 /** Characters that could end a line early or control a terminal. */
 const CONTROL = /[\p{Cc}\u2028\u2029]+/gu;
 
-/**
- * Limits of a value in a line: levels, items of a list or fields of an object, characters of a
- * text.
- */
+/** Limits of a value in a line: levels, items or fields, characters of a text. */
 const MAX_DEPTH = 6;
 const MAX_ITEMS = 100;
 const MAX_CHARACTERS = 4096;

@@ -61,9 +61,7 @@ function toPattern(known: ReadonlySet<string>): RegExp | undefined {
   );
 }
 
-/**
- * No vendor's key is shorter. Short words in an answer, such as an error code, must stay readable.
- */
+/** No vendor's key is shorter. Short words, such as an error code, must stay readable. */
 const SHORTEST_CREDENTIAL = 16;
 
 /**

@@ -11,7 +11,7 @@ const SLICE_MS = 25;
  */
 export class TimeSlice {
   readonly #clock: Pick<Clock, 'monotonic'>;
-  readonly #loop: Loop;
+  readonly #loop: EventLoop;
   #othersMs = 0;
 
   constructor(clock: Pick<Clock, 'monotonic'>) {
@@ -47,7 +47,7 @@ export class TimeSlice {
 }
 
 /** Iterations of the event loop. */
-class Loop {
+class EventLoop {
   readonly #clock: Pick<Clock, 'monotonic'>;
   /** When the first long work of this iteration began; undefined before. */
   #began: number | undefined;
@@ -83,10 +83,10 @@ class Loop {
   }
 }
 
-const LOOPS = new WeakMap<Pick<Clock, 'monotonic'>, Loop>();
+const LOOPS = new WeakMap<Pick<Clock, 'monotonic'>, EventLoop>();
 
-function loopOf(clock: Pick<Clock, 'monotonic'>): Loop {
-  const loop = LOOPS.get(clock) ?? new Loop(clock);
+function loopOf(clock: Pick<Clock, 'monotonic'>): EventLoop {
+  const loop = LOOPS.get(clock) ?? new EventLoop(clock);
   LOOPS.set(clock, loop);
   return loop;
 }

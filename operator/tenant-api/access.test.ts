@@ -111,7 +111,7 @@ describe('tenant clusters are listed as failing that have no nodes of their own'
     expect(rig.access.list()).toHaveLength(1);
   });
 
-  test('P17: TENANT_API=false asks nobody for anything', async () => {
+  test('P17: TENANT_API=false queries nobody', async () => {
     const rig = rigOf({ TENANT_API: 'false' }, tenantCluster());
     rig.discovery.find(tenantCluster(), tenantCluster('b'));
     await rig.pass();
@@ -119,7 +119,7 @@ describe('tenant clusters are listed as failing that have no nodes of their own'
     expect(rig.failures()).toEqual([]);
   });
 
-  test('a tenant cluster that is not metered is not asked', async () => {
+  test('a tenant cluster that is not metered is not queried', async () => {
     const rig = rigOf({}, tenantCluster('a', { excluded: true }));
     await rig.settle();
     expect(rig.requests).toEqual([]);
@@ -251,7 +251,7 @@ describe('a kubeconfig changes and the operator goes on with the old one', () =>
   });
 });
 
-describe('Secrets that may not be watched are asked for by name', () => {
+describe('Secrets that may not be watched are fetched by name', () => {
   test('a thousand of them keep the API server busy', async () => {
     const clusters = Array.from({ length: 1_000 }, (_, index) => tenantCluster(`t${index}`));
     const rig = rigOf({}, ...clusters);
@@ -302,7 +302,7 @@ describe('tenant clusters come and go', () => {
     expect(rig.failures()).toEqual([MISSING]);
   });
 
-  test('what was read of a tenant cluster that has changed meanwhile is believed', async () => {
+  test('what was read of a tenant cluster that has changed meanwhile is trusted', async () => {
     const rig = rigOf({}, tenantCluster('a', { nodeMode: 'shared' }));
     await rig.settle();
     rig.discovery.find(tenantCluster('a', { nodeMode: 'private' }));
@@ -311,7 +311,7 @@ describe('tenant clusters come and go', () => {
     expect(rig.requests).toEqual([PLACE, PLACE]);
   });
 
-  test('listeners are told of each of a burst of changes apart', async () => {
+  test('listeners are called for each of a burst of changes separately', async () => {
     const rig = rigOf({});
     let reported = 0;
     const end = rig.access.subscribe(() => (reported += 1));

@@ -33,9 +33,7 @@ interface TenantApiAccessOptions {
 
 /** Most kubeconfigs read at the same time, so that a fleet does not overload the API server. */
 const READS_AT_ONCE = 8;
-/**
- * Pause between two requests for single Secrets, over all tenant clusters, after the first pass.
- */
+/** Pause between two requests of single Secrets, over all tenant clusters, after the first pass. */
 const BETWEEN_QUESTIONS_MS = 2_000;
 
 /** A followed tenant cluster, and how to stop following it. */
@@ -112,10 +110,7 @@ export class TenantApiAccess {
     return () => void this.#listeners.delete(listener);
   }
 
-  /**
-   * Follows discovery, the Secrets and the files until the signal aborts; then closes its
-   * connections.
-   */
+  /** Follows discovery, Secrets and files until the signal aborts; then closes connections. */
   async run(signal: AbortSignal): Promise<void> {
     const { discovery, settings } = this.#options;
     const review = (): void => {

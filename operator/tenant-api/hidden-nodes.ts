@@ -7,10 +7,7 @@ import type { WatchedTimelines } from './kind-watch.ts';
 
 interface HiddenNodesOptions {
   readonly timelines: Timelines<NodeView, NodeState>;
-  /**
-   * Returns whether a record of the host proves that the node's machine exists, and counts for
-   * billing.
-   */
+  /** Returns whether a host's record proves that the node's machine exists and counts. */
   readonly lives: (node: NodeView) => boolean;
   /** Called when the node is gone for good. */
   readonly release: (uid: string) => void;

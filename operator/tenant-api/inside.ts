@@ -34,9 +34,7 @@ export interface InsideOptions {
   readonly logger: Logger;
 }
 
-/**
- * An empty observation of a tenant cluster's own API, with the rules for which objects are its own.
- */
+/** An empty observation of a tenant cluster's API, with the rules for its own objects. */
 export class Inside {
   readonly observation: Observation;
   readonly privateNodes: PrivateNodes;
@@ -110,10 +108,7 @@ export class NodeMachines {
     return owner !== undefined && this.#records.find(owner, node).length > 0;
   }
 
-  /**
-   * Returns whether a node that disappeared from the API is still billed, because its machine
-   * lives.
-   */
+  /** Returns whether a node gone from the API is still billed, because its machine lives. */
   lives(node: NodeView): boolean {
     const owner = this.#trusting();
     if (owner === undefined) return false;

@@ -160,7 +160,7 @@ test('a stretch that no watch covered is forgotten with the connection on which 
 });
 
 describe('an object whose change nobody can take in', () => {
-  test('leaves its API alone with the reason, and is told once more by the list after it', async () => {
+  test('leaves its API alone with the reason, and the next list reports it once more', async () => {
     const reported: string[] = [];
     let broken = true;
     const { pods, watch, names } = watchPods((next) => {

@@ -48,9 +48,7 @@ interface KindWatchOptions<T extends Projected> {
   readonly logger: Logger;
 }
 
-/**
- * The watch of one kind in a tenant cluster. It can stop, and start again on another connection.
- */
+/** Watch of one kind in a tenant cluster. It can stop, and start on another connection. */
 export class KindWatch<T extends Projected> {
   readonly #options: KindWatchOptions<T>;
   /** Where the watch resumes: the journal's state, or the state at the last stop. */
@@ -158,10 +156,7 @@ export class KindWatch<T extends Projected> {
     this.#queued.release();
   }
 
-  /**
-   * Ends all objects at the time when they were last known, and returns it (wall clock,
-   * milliseconds).
-   */
+  /** Ends all objects at the time when they were last known, and returns it, ms (wall clock). */
   end(): number {
     this.release();
     const { clock, timelines } = this.#options;
@@ -197,10 +192,7 @@ export class KindWatch<T extends Projected> {
     return false;
   }
 
-  /**
-   * Wraps a handler: an object that makes it throw suspends this tenant cluster's API, until a new
-   * list.
-   */
+  /** Wraps a handler: an object that makes it throw suspends this API, until a new list. */
   #contained(handler: SourceHandler<T>): SourceHandler<T> {
     const attempt = (object: T, take: () => void): void => {
       try {

@@ -84,7 +84,7 @@ describe('the kubeconfig of another kind of tenants is looked for in the wrong p
   });
 });
 
-describe('what has no API of its own is asked for one, and its nodes are billed twice', () => {
+describe('what has no API of its own is queried for one, and its nodes are billed twice', () => {
   test.each<readonly [what: string, cluster: TenantCluster]>([
     [
       'namespaces',

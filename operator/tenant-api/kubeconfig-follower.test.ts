@@ -11,7 +11,7 @@ import { tenantCluster } from './testing/tenant-clusters.ts';
 /** What parsing one takes. */
 const PARSE_MS = 5;
 
-test('hundreds of kubeconfigs that are told at the same moment are parsed in one piece', async () => {
+test('hundreds of kubeconfigs that arrive at the same moment are parsed in one time slice', async () => {
   const clock = createManualClock();
   let worked = 0;
   vi.spyOn(clock, 'monotonic').mockImplementation(() => worked);

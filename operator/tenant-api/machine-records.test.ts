@@ -54,7 +54,7 @@ describe('a record of a machine proves', () => {
     expect(titles('a', node('n4'))).toEqual([]);
   });
 
-  test('one node: another that shows the same machine gets nothing of it, and is told of', () => {
+  test('one node: another that shows the same machine gets nothing of it, and is reported', () => {
     const { titles, records, logger } = setUp([machine('m1', { providerID: 'aws:///a/i-1' })]);
     const [first, thief] = [node('n1', 'aws:///a/i-1'), node('n2', 'aws:///a/i-1')];
     expect(titles('a', first)).toHaveLength(1);
@@ -131,7 +131,7 @@ test('another tenant that shows a node of the same uid frees its machine', () =>
   expect(titles('b', node('n2', 'aws:///a/i-1'))).toEqual([]);
 });
 
-test('a record that comes later is not told of, because the machine had another name before', async () => {
+test('a record that comes later is not reported, because the machine had another name before', async () => {
   const { records, titles } = setUp();
   const reported: (readonly string[])[] = [];
   records.subscribe((tenants) => reported.push([...tenants]));
@@ -143,7 +143,7 @@ test('a record that comes later is not told of, because the machine had another 
   expect(reported).toEqual([['tenant-a']]);
 });
 
-test('a thousand records that come at once are told once, to those whose nodes they are about', async () => {
+test('a thousand records that come at once are reported once, to those whose nodes they are about', async () => {
   const { records, titles } = setUp();
   const reported: (readonly string[])[] = [];
   records.subscribe((tenants) => reported.push([...tenants]));

@@ -1,14 +1,11 @@
 import { getHeapStatistics } from 'node:v8';
 
 /**
- * Measured with V8: an entry of a record or a map with a short text, and its copy in a node's
- * state.
+ * Measured with V8: a record's or map's entry with a short text, and its copy in a node's state.
  */
 const ENTRY_BYTES = 112;
 
-/**
- * Estimates the heap of a value, bytes: its entries at any depth, and the characters of its texts.
- */
+/** Estimates a value's heap, bytes: entries at any depth, and the characters of texts. */
 export function memoryOf(value: unknown): number {
   if (typeof value === 'string') return value.length;
   if (typeof value !== 'object' || value === null) return 0;
@@ -39,9 +36,7 @@ export class SharedMemory {
     this.#most = Math.floor(most);
   }
 
-  /**
-   * Records an owner's memory, bytes. Returns the limit if that is more than all owners leave free.
-   */
+  /** Records an owner's memory, bytes. Returns the limit if all owners leave less free. */
   report(owner: object, bytes: number): number | undefined {
     this.#sum += bytes - (this.#bytesOf.get(owner) ?? 0);
     if (bytes === 0) this.#bytesOf.delete(owner);

@@ -23,10 +23,7 @@ export type Reachability =
   /** Gone, or not metered through its API any longer. */
   | { readonly kind: 'gone' };
 
-/**
- * Returns whether an unreachable API is a failure: the tenant cluster is known to have private
- * nodes.
- */
+/** Returns whether an unreachable API is a failure: private nodes are known there. */
 export function isMissed(reachability: Reachability): boolean {
   return reachability.kind !== 'unreachable' || declaresPrivateNodes(reachability.cluster);
 }

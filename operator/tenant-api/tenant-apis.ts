@@ -104,10 +104,7 @@ export class TenantApis {
     );
   }
 
-  /**
-   * Sorted ids of the other tenant clusters without a kubeconfig, where no usage is known to be
-   * missed.
-   */
+  /** Sorted ids of other tenant clusters without a kubeconfig, whose usage is not missed. */
   withoutKubeconfig(): readonly string[] {
     return this.#withoutAccepted().unneeded.map(({ tenantCluster }) => tenantCluster);
   }

@@ -136,7 +136,7 @@ test('each time again it is left alone for longer, and a good hour is a new begi
   expect(pauses().at(-1)).toContain('not read for 5 minutes');
 });
 
-test('a node that cannot be followed anew leaves the API alone, and is followed when it is taken up', async () => {
+test('a node that cannot be followed again leaves the API alone, and is followed when it comes into use', async () => {
   start({});
   const { nodes } = unit.observation;
   const refresh = vi.spyOn(nodes, 'refreshing').mockImplementationOnce(() => {
@@ -150,7 +150,7 @@ test('a node that cannot be followed anew leaves the API alone, and is followed 
   expect(refresh).toHaveBeenCalledTimes(2);
 });
 
-test('nodes whose meaning changes once more, while they are followed anew in turns, keep what it was', async () => {
+test('nodes whose meaning changes once more, while they are followed again in time slices, keep what it was', async () => {
   start({});
   const { nodes } = unit.observation;
   const meant: string[] = [];

@@ -182,9 +182,7 @@ export class TenantUnit {
     this.refresh('nodes');
   }
 
-  /**
-   * Follows all objects of a kind again, in time slices, because their meaning changed elsewhere.
-   */
+  /** Follows all objects of a kind again, in time slices: their meaning changed elsewhere. */
   refresh(kind: RefreshedKind): void {
     this.#stale.delete(kind);
     const isUnderWay = this.#refreshing.has(kind);
@@ -312,9 +310,7 @@ export class TenantUnit {
     return made;
   }
 
-  /**
-   * Starts the missing watches. It occupies a place among the starts for at most {@link START_MS}.
-   */
+  /** Starts missing watches, with a place among the starts for at most {@link START_MS}. */
   async #start(): Promise<void> {
     const { clock, limit } = this.#options;
     if (this.#toStart().length === 0) return;

@@ -146,10 +146,7 @@ export class TenantWatches {
 /** A node older than this at its first sighting carried other labels before. */
 const CREATION_DELAY_MS = 60_000;
 
-/**
- * Counts the stored states of a tenant cluster's objects and devices, including those that are
- * gone.
- */
+/** Counts stored states of a tenant cluster's objects and devices, with those that are gone. */
 export function statesIn(observation: Observation): number {
   const { nodes, pods, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
   let states = 0;

@@ -30,7 +30,7 @@ async function posted(...set: readonly string[]) {
   return { bodies, answer: await replay.run(given) };
 }
 
-test('what may be billed twice is sent only where it is said', async () => {
+test('what may be billed twice is sent only where that is stated', async () => {
   expect((await posted('all')).bodies).toStrictEqual([{ all: true }]);
   expect((await posted('all', 'force')).bodies).toStrictEqual([{ all: true, force: true }]);
   const { bodies, answer } = await posted('force');

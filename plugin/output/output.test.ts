@@ -138,11 +138,11 @@ test.each([
   [59.9, '59s'],
   [3600, '1h'],
   [93_784, '1d 2h'],
-])('%d seconds are told wrong', (seconds, words) => {
+])('%d seconds are shown wrong', (seconds, words) => {
   expect(duration(seconds)).toBe(words);
 });
 
-test('times and quantities are told wrong', () => {
+test('times and quantities are shown wrong', () => {
   expect(time('2026-11-21T09:01:00Z')).toBe('2026-11-21 09:01');
   expect(time('2026-11-21T09:01:03.250Z')).toBe('2026-11-21 09:01:03');
   expect(rounded('0.000000001')).toBe('< 0.001');

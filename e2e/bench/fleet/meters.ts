@@ -42,17 +42,17 @@ export async function startBenchMeters(
 ): Promise<BenchMeters> {
   const { streams, ...each } = plan;
   const sources = Array.from({ length: streams }, (_, index) => `cluster-${index}`);
-  const crews: { readonly first: number; readonly tell: Report }[] = [];
+  const crews: { readonly first: number; readonly report: Report }[] = [];
   for (let first = 0; first < streams; first += A_PROCESS) {
     const crew: Crew = { ...each, sources: sources.slice(first, first + A_PROCESS) };
-    crews.push({ first, tell: await startCrew(crew) });
+    crews.push({ first, report: await startCrew(crew) });
   }
   return {
     prepare: async (end) => {
-      await Promise.all(crews.map(({ tell: report }) => report({ kind: 'prepare', end })));
+      await Promise.all(crews.map(({ report }) => report({ kind: 'prepare', end })));
     },
     close: async (end, spreadMs) => {
-      const closed = crews.map(({ first, tell: report }) => {
+      const closed = crews.map(({ first, report }) => {
         const places = Array.from({ length: A_PROCESS }, (_, index) => first + index);
         const afterMs = places.map((place) => (spreadMs * place) / streams);
         return report({ kind: 'close', end, afterMs });
@@ -60,7 +60,7 @@ export async function startBenchMeters(
       return (await Promise.all(closed)).flat();
     },
     stop: async () => {
-      await Promise.all(crews.map(({ tell: report }) => report({ kind: 'stop' })));
+      await Promise.all(crews.map(({ report }) => report({ kind: 'stop' })));
     },
   };
 }

@@ -116,7 +116,7 @@ async function measureWindows(
     (await reports()).some(({ backfilled }) => !backfilled),
   );
   const seen = (await reports()).length;
-  operator.tell('reset');
+  operator.send('reset');
   const requestsBefore = await requestsOf(api);
   const cpuBefore = operator.cpuSeconds();
   const measuredFrom = performance.now();
@@ -130,11 +130,11 @@ async function measureWindows(
   const inWindows = (performance.now() - measuredFrom) / 1000 / windowSeconds;
   const requestsAfter = await requestsOf(api);
   const cpuSeconds = operator.cpuSeconds() - cpuBefore;
-  const stalls = await operator.ask<{ p99: number; max: number }>('stalls');
+  const stalls = await operator.query<{ p99: number; max: number }>('stalls');
   const peak = operator.residentMiB('VmHWM');
   const live: number[] = [];
   for (let poll = 0; poll < 5; poll += 1) {
-    const { heapUsed, external } = await operator.ask<NodeJS.MemoryUsage>('heap');
+    const { heapUsed, external } = await operator.query<NodeJS.MemoryUsage>('heap');
     live.push(heapUsed + external);
     await delay(1000);
   }

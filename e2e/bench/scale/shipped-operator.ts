@@ -27,8 +27,8 @@ export interface RunningOperator {
    */
   appendedAt(windowEnd: string): number;
   /** Asks the probe inside, or tells it something. */
-  ask<T>(question: string): Promise<T>;
-  tell(what: string): void;
+  query<T>(question: string): Promise<T>;
+  send(what: string): void;
   /** What it holds, or held at most. */
   residentMiB(field: 'VmRSS' | 'VmHWM' | 'RssAnon'): number;
   /** Files and sockets that it holds open. */
@@ -131,8 +131,8 @@ function running(
       if (last === undefined) return Number.NaN;
       return Date.parse((JSON.parse(last) as { readonly time: string }).time);
     },
-    ask: (question) => query(child, question),
-    tell: (what) => void child.send(what),
+    query: (question) => query(child, question),
+    send: (what) => void child.send(what),
     residentMiB: (field) => {
       const status = readFileSync(`/proc/${child.pid}/status`, 'utf8');
       return Number(new RegExp(`${field}:\\s+(\\d+)`).exec(status)?.[1] ?? Number.NaN) / 1024;

@@ -28,7 +28,7 @@ const MEBIBYTE = 1024 * 1024;
 const SUMS = 'usage';
 
 export async function holdingsOf(operator: RunningOperator, data: string): Promise<Holdings> {
-  const { heapUsed, external } = await operator.ask<NodeJS.MemoryUsage>('heap');
+  const { heapUsed, external } = await operator.query<NodeJS.MemoryUsage>('heap');
   const all = await mebibytesIn(data);
   const sums = await mebibytesIn(join(data, SUMS));
   return {

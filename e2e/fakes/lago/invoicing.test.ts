@@ -451,7 +451,7 @@ function live(state: LagoState, script: readonly (readonly [number, Act])[]): vo
 }
 
 test.each([0, 3])(
-  'with %i days of grace every accepted event is on one line, or is told to be on none',
+  'with %i days of grace every accepted event is on one line, or is reported to be on none',
   (graceDays) => {
     fc.assert(
       fc.property(acts, (script) => {

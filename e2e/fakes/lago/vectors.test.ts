@@ -112,7 +112,7 @@ const VECTORS: Readonly<Record<string, Vector>> = {
     events: [['16T00', toB]],
     bill: 'Jan 100+30, Feb 9, never 1',
   },
-  '14 asking for the current plan does not call off the one that waits': {
+  '14 a request for the current plan does not cancel the waiting one': {
     usage: 'Feb 02T00 3',
     baseFees: [10_000, 0],
     events: [
@@ -146,7 +146,7 @@ const VECTORS: Readonly<Record<string, Vector>> = {
     events: [['15T00', priceH]],
     bill: 'Jan 50',
   },
-  '20 an edited price prices the whole month anew': {
+  '20 an edited price applies to the complete month': {
     usage: '10T00 10, 20T00 5',
     events: [['15T00', editPriceOfG]],
     bill: 'Jan 37.5',

@@ -301,26 +301,30 @@ test.each([
   { mode: 'flexible' },
   { mode: 'classic' },
   { mode: 'flexible', finalInvoiceHasGrace: false, graceSeconds: 72 * 3_600 },
-] as const)('with %j every accepted event is on one line, or is told to be on none', (rules) => {
-  const script = fc.array(fc.tuple(fc.integer({ min: 0, max: 75 * 24 * 60 }), act), {
-    minLength: 1,
-    maxLength: 40,
-  });
-  fc.assert(
-    fc.property(script, (acts) => {
-      const one = estate(rules);
-      subscribe(one, 0, START);
-      for (const [minute, what] of acts.toSorted(([a], [b]) => a - b)) {
-        perform(one, what, START + minute * MINUTE_MS);
-      }
-      const end = START + 80 * DAY_MS;
-      runUntil(one.state, end / 1000);
-      const last = running(one);
-      if (last !== undefined) cancelSubscription(one.state, last.id, { invoice_now: 'true' }, end);
-      runUntil(one.state, end / 1000 + 10 * 86_400);
-      const account = accountOf(one.state);
-      expectAccountedFor(account);
-    }),
-    { numRuns: 100 },
-  );
-});
+] as const)(
+  'with %j every accepted event is on one line, or is reported to be on none',
+  (rules) => {
+    const script = fc.array(fc.tuple(fc.integer({ min: 0, max: 75 * 24 * 60 }), act), {
+      minLength: 1,
+      maxLength: 40,
+    });
+    fc.assert(
+      fc.property(script, (acts) => {
+        const one = estate(rules);
+        subscribe(one, 0, START);
+        for (const [minute, what] of acts.toSorted(([a], [b]) => a - b)) {
+          perform(one, what, START + minute * MINUTE_MS);
+        }
+        const end = START + 80 * DAY_MS;
+        runUntil(one.state, end / 1000);
+        const last = running(one);
+        if (last !== undefined)
+          cancelSubscription(one.state, last.id, { invoice_now: 'true' }, end);
+        runUntil(one.state, end / 1000 + 10 * 86_400);
+        const account = accountOf(one.state);
+        expectAccountedFor(account);
+      }),
+      { numRuns: 100 },
+    );
+  },
+);

@@ -410,7 +410,7 @@ describe('the event stream', () => {
   });
 });
 
-test('a price with tiers is found by its lookup key, in the archive too, and shows its tiers when asked', async () => {
+test('a price with tiers is found by its lookup key, in the archive too, and shows its tiers on request', async () => {
   const { client, meter } = await world();
   const price = await client.prices.create({
     currency: 'usd',

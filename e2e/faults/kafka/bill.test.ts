@@ -30,13 +30,13 @@ const [first, ...rest] = RECORDS;
 if (first === undefined) throw new RangeError('a topic without records');
 const SOUND = { lost: 0, duplicated: 0, undetectedCorruption: 0, wrong: [] };
 
-test('a topic that has every event in order is sound, also where a batch was written anew, and its repeats are counted', () => {
+test('a topic that has every event in order is sound, also where a batch was written again, and its repeats are counted', () => {
   expect(decisionOn(RECORDS)).toMatchObject(SOUND);
   expect(decisionOn([...RECORDS.slice(0, 9), ...RECORDS.slice(4)])).toMatchObject(SOUND);
   expect(billOf([...RECORDS.slice(0, 9), ...RECORDS.slice(4)]).repeats).toBe(5);
 });
 
-test('what is told of tenants and of the catalogue is no usage', () => {
+test('records about tenants and about the catalogue are no usage', () => {
   const reported = { ...first, headers: { ...first.headers, ce_type: 'io.meterfeed.tenant.v1' } };
   expect(billOf([reported, ...RECORDS]).billed).toHaveLength(RECORDS.length);
 });
@@ -45,7 +45,7 @@ test('a record that is missing counts as lost', () => {
   expect(decisionOn(rest)).toMatchObject({ ...SOUND, lost: 1 });
 });
 
-test('records of a tenant that changed places are told of', () => {
+test('records of a tenant that changed places are reported', () => {
   const moved = decisionOn([...rest, first]).wrong;
   expect(moved).toEqual([expect.stringContaining(`of ${first.key} came after`)]);
 });

@@ -61,7 +61,7 @@ test('only requests that write records are struck; one that is cut never reaches
   expect(taken).toEqual([1]);
 });
 
-test('the broker has a request whose answer is cut, and nobody hears of it', async () => {
+test('the broker has a request whose answer is cut, and its sender never learns of it', async () => {
   const { taken, client } = await behind(['cut-answer']);
   client.write(Buffer.concat([request(PRODUCE, 1), request(METADATA, 2)]));
   expect(await buffer(client)).toEqual(Buffer.alloc(0));

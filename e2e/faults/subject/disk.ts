@@ -5,7 +5,7 @@ export interface Disk {
   /** Bytes that can still be written. */
   freeBytes(): number;
   /** Without limits and faults from here. */
-  mend(): void;
+  repair(): void;
   /** Undefined: as many as one likes. */
   setRoom(bytes: number | undefined): void;
   /** The n-th sync from here fails with EIO, and so many in a row with it. */
@@ -17,7 +17,7 @@ export interface Disk {
 /** Without limits and faults. */
 export const SOUND_DISK: Disk = {
   freeBytes: () => 1024 ** 3,
-  mend: () => undefined,
+  repair: () => undefined,
   setRoom: () => undefined,
   failSync: () => {
     throw new Error('faults: this process has no faulty disk');
@@ -68,7 +68,7 @@ export function openFaultyDisk(controlFile: string, traceFile: string): Disk {
       const room = read('room');
       return room === UNLIMITED ? SOUND_DISK.freeBytes() : Math.max(0, Number(room));
     },
-    mend: () => {
+    repair: () => {
       write('failUntil', 0n);
       write('room', UNLIMITED);
     },

@@ -24,11 +24,11 @@ const FOREVER = new Promise<never>(() => undefined);
 
 /** The operator from its start to its end: ledger and delivery, driven by a script. */
 export async function live(options: LifeOptions): Promise<End> {
-  const { order, disk, tell: report } = options;
+  const { order, disk, report } = options;
   const clock = createIdleClock(order.start, (moment) => report({ kind: 'passed', ...moment }));
   const mortality = createMortality(order.death);
   const closers: Closer[] = [];
-  disk.mend();
+  disk.repair();
   if (order.failingSync !== undefined) disk.failSync(order.failingSync, 1);
   clock.run();
   const end = await Promise.race([

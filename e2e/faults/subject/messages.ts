@@ -83,7 +83,7 @@ export interface LedgerEnd {
 export interface LifeOptions {
   readonly order: LifeOrder;
   readonly disk: Disk;
-  readonly tell: (message: Message) => void;
+  readonly report: (message: Message) => void;
   /** Stands still until told otherwise; gives the true time that it is then. */
   readonly wait: (lockDeleted: boolean) => Promise<number>;
 }

@@ -34,7 +34,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   void live({
     order,
     disk,
-    tell: report,
+    report,
     wait: (lockDeleted) =>
       new Promise((resolve) => {
         goOn = resolve;

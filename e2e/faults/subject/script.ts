@@ -31,7 +31,7 @@ const CHECK_MS = 60_000;
 const DRAIN_MS = 14 * 86_400_000;
 
 export function createScript(options: ScriptOptions): Script {
-  const { order, ledger, delivery, clock, balances, disk, tell: report } = options;
+  const { order, ledger, delivery, clock, balances, disk, report } = options;
   const waiting: number[] = [...order.unacknowledged];
   let stopped: LedgerFailure | undefined;
 

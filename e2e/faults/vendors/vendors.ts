@@ -36,7 +36,7 @@ export function startVendors(): Vendors {
     const error = new Error(`faults: the vendors' process ended by itself: exit code ${code}`);
     for (const { reject } of waiting.values()) reject(error);
   });
-  const ask = (order: VendorOrder): Promise<VendorAnswer> => {
+  const command = (order: VendorOrder): Promise<VendorAnswer> => {
     const answered = Promise.withResolvers<VendorAnswer>();
     last += 1;
     waiting.set(last, answered);
@@ -48,14 +48,14 @@ export function startVendors(): Vendors {
 
   return {
     open: async (name) => {
-      const opened = await ask({ kind: 'open', name });
+      const opened = await command({ kind: 'open', name });
       if (opened.kind !== 'opened') throw new Error(`vendors: ${name}: no stand-in`);
       const { url } = opened;
       return {
         name,
         url,
         bill: async () => {
-          const answer = await ask({ kind: 'bill', url });
+          const answer = await command({ kind: 'bill', url });
           if (answer.kind !== 'billed') throw new Error(`vendors: ${name}: no bill`);
           return answer;
         },

@@ -53,8 +53,8 @@ export async function startWebhookReceiver(options: WebhookReceiverOptions): Pro
       }
       if (request.path === '/known') {
         const ids = new Set(billed.map(({ id }) => id));
-        const asked = JSON.parse(request.body) as readonly string[];
-        return { status: 200, body: asked.filter((id) => ids.has(id)) };
+        const queried = JSON.parse(request.body) as readonly string[];
+        return { status: 200, body: queried.filter((id) => ids.has(id)) };
       }
       return receive(request);
     },

@@ -38,7 +38,7 @@ export const BROKER_ATTACKS: readonly BrokerAttack[] = [
     },
   },
   {
-    name: 'logins that ask for endless work',
+    name: 'logins that demand endless work',
     make: (random) => {
       const iterations = random.pick(['2147483647', '1000000', '1e9', '-1', '9'.repeat(300)]);
       return { login: (honest) => honest.replace(/i=\d+$/, `i=${iterations}`) };

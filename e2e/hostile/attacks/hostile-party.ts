@@ -39,7 +39,7 @@ export interface PartyReport {
   /** Money that is not what it was said to be, since the last report. */
   readonly misbilled: readonly string[];
   /** Requests of the operator to APIs of hostile tenant clusters so far. */
-  readonly asked: number;
+  readonly requests: number;
   /** Answers of the operator to peers so far. */
   readonly answers: number;
 }

@@ -113,7 +113,7 @@ process.on('message', (order: PartyOrder) => {
     id: order.id,
     leaks: [...leaks],
     misbilled: [...misbilled],
-    asked: requested,
+    requests: requested,
     answers,
   });
   leaks.clear();

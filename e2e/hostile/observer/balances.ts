@@ -12,7 +12,7 @@ export interface BalancesOptions {
   readonly metric: string;
   /** What the tenant is charged. */
   readonly charges: readonly Charge[];
-  readonly verdict: Decision;
+  readonly decision: Decision;
   readonly isUp: () => boolean;
 }
 
@@ -66,7 +66,7 @@ export class Balances {
 
   /** Holds the balance against the truth. */
   async poll(): Promise<void> {
-    await this.#patiently('what is told of it', async (): Promise<Poll> => {
+    await this.#patiently('its reported balance', async (): Promise<Poll> => {
       const requested = Date.now();
       const { status, body } = await this.#query();
       if (status !== 200) return { kind: 'later', what: describe([{ status, body }]) };
@@ -109,7 +109,7 @@ export class Balances {
 
   /** Until it is sound; the time in which the operator is stopped does not count. */
   async #patiently(what: string, poll: () => Promise<Poll>): Promise<void> {
-    const { verdict: decision, isUp, tenant } = this.#options;
+    const { decision, isUp, tenant } = this.#options;
     let leftMs = PATIENCE_MS;
     for (;;) {
       const seen = await poll();

@@ -9,7 +9,7 @@ export interface BillsOptions {
   readonly tenants: readonly string[];
   /** All charges, ended ones included. */
   readonly charges: () => readonly Charge[];
-  readonly verdict: Decision;
+  readonly decision: Decision;
   /** For how long the operator has been without a processor so far, milliseconds. */
   readonly waitedMs: () => number;
   /** False while it is stopped on purpose. */
@@ -66,12 +66,12 @@ export class Bills {
     }
     for (const window of this.#pending) {
       if (now < window.dueAt + waited - (window.waitedAtEnd ?? waited)) continue;
-      const { verdict: decision, tenants, charges } = this.#options;
+      const { decision, tenants, charges } = this.#options;
       const events = await this.events(window);
       // A stop may have cut the answer off; it is asked again after the start.
       if (!this.#options.isUp()) return;
       if (!Array.isArray(events)) {
-        this.#late(window, `the API does not tell: ${events}`);
+        this.#late(window, `the API does not show: ${events}`);
         continue;
       }
       const { missing, wrong } = compareBill(events, charges(), tenants, window);
@@ -113,7 +113,7 @@ export class Bills {
   }
 
   #late(window: Pending, why: string): void {
-    if (!window.isLate) this.#options.verdict.fail('starved', `${name(window)}: late: ${why}`);
+    if (!window.isLate) this.#options.decision.fail('starved', `${name(window)}: late: ${why}`);
     window.isLate = true;
   }
 }

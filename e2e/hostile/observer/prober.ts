@@ -16,7 +16,7 @@ const MOST_OPEN = 8;
 const READ = '/api/v1/usage?group_by=metric,day';
 const TOO_LATE = `no answer in ${TIMEOUT_MS} ms`;
 
-let report: ProberReport = { asked: 0, unanswered: [], slowestMs: 0 };
+let report: ProberReport = { sent: 0, unanswered: [], slowestMs: 0 };
 let pid: number | undefined;
 const open = new Set<Open>();
 
@@ -73,7 +73,7 @@ function end(requested: Open, problem?: string): void {
   const isOurs = isKnown && (problem === TOO_LATE || took(requested) > withoutProcessor(requested));
   report = {
     ...report,
-    asked: report.asked + 1,
+    sent: report.sent + 1,
     slowestMs: Math.max(report.slowestMs, took(requested)),
     unanswered: isOurs
       ? [...report.unanswered, `${requested.path}: ${problem}`]
@@ -84,7 +84,7 @@ function end(requested: Open, problem?: string): void {
 process.on('message', (order: { readonly id: number; readonly up?: number | 'down' }) => {
   if (order.up !== undefined) pid = order.up === 'down' ? undefined : order.up;
   process.send?.({ id: order.id, report });
-  report = { asked: 0, unanswered: [], slowestMs: 0 };
+  report = { sent: 0, unanswered: [], slowestMs: 0 };
 });
 process.on('disconnect', () => process.exit());
 process.send?.({ id: 0 });

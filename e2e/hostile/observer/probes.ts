@@ -3,7 +3,7 @@ import { startSideProcess } from '../side-process.ts';
 
 /** What the probes came to since the last report. */
 export interface ProberReport {
-  readonly asked: number;
+  readonly sent: number;
   /** Path and what happened instead of 200. */
   readonly unanswered: readonly string[];
   readonly slowestMs: number;
@@ -12,7 +12,7 @@ export interface ProberReport {
 /** Asks the operator's probes, and for an honest tenant's usage, all the time that it is up. */
 export interface Probes {
   /** The operator is up from now on, as the process of this id, or is not. */
-  tell(up: number | 'down'): Promise<void>;
+  report(up: number | 'down'): Promise<void>;
   take(): Promise<ProberReport>;
   stop(): void;
 }
@@ -29,7 +29,7 @@ export async function startProbes(options: ProbesOptions): Promise<Probes> {
   const report = async (order: object): Promise<ProberReport> =>
     ((await side.order(order)) as { readonly report: ProberReport }).report;
   return {
-    tell: async (up) => void (await report({ up })),
+    report: async (up) => void (await report({ up })),
     take: () => report({}),
     stop: () => side.stop(),
   };

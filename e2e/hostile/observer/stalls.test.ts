@@ -18,12 +18,12 @@ test('what is taken from a stall twice hides it', () => {
   expect(ownPart(stall(0, 600, 500), [{ from: 100, to: 400 }])).toBe(100);
 });
 
-test('the machine standing still at another time hides a stall', () => {
+test('a pause of the machine at another time hides a stall', () => {
   expect(ownPart(stall(1_000, 1_600), [{ from: 0, to: 1_000 }])).toBe(600);
   expect(ownPart(stall(1_000, 1_600), [{ from: 1_500, to: 9_000 }])).toBe(500);
 });
 
-test('a stall that is told late misses what was seen of it before', () => {
+test('a stall that is reported late misses what was seen of it before', () => {
   const stalls = new Stalls();
   expect(stalls.take([], [{ from: 100, to: 700 }])).toMatchObject({ own: 0, raw: 0, machine: 600 });
   const reported = { own: 0, disturbed: 20, raw: 620, machine: 0 };

@@ -43,7 +43,7 @@ const host = createServer(tls, (request, response) => {
     {
       store: storeOf('host'),
       token: given.hostToken,
-      asked: () => {
+      onRequest: () => {
         requests += 1;
       },
       written: (path, body) => {

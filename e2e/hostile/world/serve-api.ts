@@ -7,7 +7,7 @@ export interface ServeOptions {
   /** Requests without it are refused. */
   readonly token: string;
   /** Told of every request. */
-  readonly asked?: (method: string, path: string) => void;
+  readonly onRequest?: (method: string, path: string) => void;
   /** Told of every object, status and event that the client writes, as it came. */
   readonly written?: (path: string, body: string) => void;
 }
@@ -33,7 +33,7 @@ export async function serveApi(
   response.on('error', () => undefined);
   try {
     const url = new URL(path, 'http://stand-in');
-    options.asked?.(request.method ?? '', url.pathname);
+    options.onRequest?.(request.method ?? '', url.pathname);
     if (request.headers.authorization !== `Bearer ${options.token}`) {
       return refuse(response, 401, 'Unauthorized');
     }

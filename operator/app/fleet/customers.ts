@@ -10,12 +10,10 @@ export interface CustomerWork<T> {
  * Customers of destinations over all streams of the hub that leads. Works on one customer at a time
  * (docs/how-to/fleet.md#one-customer).
  */
-export class Customers {
+export class FleetCustomers {
   readonly #records: CustomerRecords;
   readonly #mayWork: () => boolean;
-  /**
-   * Records by destination and tenant. They are read once, because no other process writes them.
-   */
+  /** Records by destination and tenant. Read once, because no other process writes them. */
   readonly #known = new Map<string, Promise<Map<string, Customer>>>();
   /** End of the latest requested work on each customer. */
   readonly #ends = new Map<string, Promise<unknown>>();

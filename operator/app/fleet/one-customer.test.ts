@@ -3,7 +3,7 @@ import type { Destination, ProvisionOutcome } from '../../destinations/destinati
 import { testTenant } from '../../destinations/testing/context.ts';
 import type { Customer, CustomerRecords } from '../../ledger/fleet.ts';
 import type { Tenant } from '../../model/tenant.ts';
-import { Customers } from './customers.ts';
+import { FleetCustomers } from './customers.ts';
 import { mergeTenants, oneCustomer } from './one-customer.ts';
 
 const NEVER = new AbortController().signal;
@@ -56,7 +56,7 @@ function world(answer: ProvisionOutcome = { kind: 'done' }) {
     },
   };
   const { rows, records } = memoryRecords();
-  const customers = new Customers(records, () => true);
+  const customers = new FleetCustomers(records, () => true);
   const at = (stream: string) => oneCustomer(destination, stream, customers);
   return { requested, rows, destination, berlin: at('berlin'), paris: at('paris') };
 }
@@ -75,7 +75,7 @@ describe('a tenant in two clusters', () => {
     expect(requested).toEqual(['provision acme from 0']);
   });
 
-  test('is asked for again by a stream that has asked before: it may be gone over there', async () => {
+  test('is requested again by a stream that requested it before: the billing system may have lost it', async () => {
     const { requested, berlin } = world();
     await berlin.customers?.provision(acme(), NEVER);
     await berlin.customers?.provision(acme(), NEVER);
@@ -114,7 +114,7 @@ describe('a tenant in two clusters', () => {
     expect(rows.size).toBe(0);
   });
 
-  test('is not asked about by sums, in which the other cluster’s usage would pass for what was sent', async () => {
+  test('is not compared by sums, in which the other cluster’s usage would pass for what was sent', async () => {
     const { requested, berlin } = world();
     await berlin.verify?.([], NEVER, []);
     expect(requested).toEqual(['verify 0 by sums: false']);
@@ -126,7 +126,7 @@ test('a database that does not answer makes a customer wait, and nobody guess', 
   const failing = async () => {
     throw new Error('connection refused');
   };
-  const away = new Customers({ read: failing, write: failing }, () => true);
+  const away = new FleetCustomers({ read: failing, write: failing }, () => true);
   const berlin = oneCustomer(destination, 'berlin', away);
   expect(await berlin.customers?.provision(acme(), NEVER)).toEqual({
     kind: 'retry',
@@ -138,7 +138,7 @@ test('a database that does not answer makes a customer wait, and nobody guess', 
 test('a process that was frozen makes no customer once another one may lead', async () => {
   const { requested, rows, destination } = world();
   let mayWork = true;
-  const customers = new Customers(memoryRecords().records, () => mayWork);
+  const customers = new FleetCustomers(memoryRecords().records, () => mayWork);
   const berlin = oneCustomer(destination, 'berlin', customers);
   mayWork = false;
   expect(await berlin.customers?.provision(acme(), NEVER)).toMatchObject({
@@ -150,11 +150,11 @@ test('a process that was frozen makes no customer once another one may lead', as
   expect(await berlin.customers?.provision(acme(), NEVER)).toEqual({ kind: 'done' });
 });
 
-test('a customer whose record could not be written is made again by whoever asks next', async () => {
+test('a customer whose record could not be written is made again by the next request', async () => {
   const { requested, destination } = world();
   const { rows, records } = memoryRecords();
   let fails = true;
-  const customers = new Customers(
+  const customers = new FleetCustomers(
     {
       ...records,
       write: async (...row) => {

@@ -5,7 +5,7 @@ import type {
   VerifyOutcome,
 } from '../../destinations/destination.ts';
 import type { Customer } from '../../ledger/fleet.ts';
-import type { Customers, CustomerWork } from './customers.ts';
+import type { FleetCustomers, CustomerWork } from './customers.ts';
 import { errorText } from '../../model/error-text.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { override } from '../../model/override.ts';
@@ -26,7 +26,7 @@ const NOBODY = '';
 export function oneCustomer(
   destination: Destination,
   stream: string,
-  customers: Customers,
+  customers: FleetCustomers,
 ): Destination {
   const alone = async <T>(
     tenant: Tenant,

@@ -96,10 +96,7 @@ export class StreamWatch {
     return this.#windows.list();
   }
 
-  /**
-   * Departures that the operator has accepted and this hub has not acknowledged. Offboard these
-   * tenants.
-   */
+  /** Departures that the operator accepted and this hub has not acknowledged. Offboard them. */
   departures(): readonly Departure[] {
     return this.#departed.filter(({ tenant, at }) => this.#acknowledged?.get(tenant.id) !== at);
   }
@@ -112,10 +109,7 @@ export class StreamWatch {
     return outcome;
   }
 
-  /**
-   * Calls the listener after a pass that found changes. The returned function ends the
-   * subscription.
-   */
+  /** Calls the listener after a pass with changes. The returned function ends the subscription. */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);

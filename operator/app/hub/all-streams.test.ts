@@ -10,7 +10,7 @@ async function stream(source: string, suspend: boolean) {
   return { unit: { name: { source }, destinations }, stop: () => harness.stop() };
 }
 
-test('a destination is said to be suspended while one of the streams still sends to it', async () => {
+test('a destination is shown as suspended while one of the streams still sends to it', async () => {
   const berlin = await stream('berlin', true);
   const paris = await stream('paris', false);
   expect(destinationsOfAll([berlin.unit, paris.unit])).toMatchObject([{ suspended: false }]);

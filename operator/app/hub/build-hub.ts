@@ -3,7 +3,7 @@ import { ControllerSet } from '../../controllers/controller-set.ts';
 import { SecretReader } from '../../controllers/secret-reader.ts';
 import { billingStateOf } from '../../billing/enforcement/enforcement.ts';
 import { newRecord } from '../../billing/enforcement/states/tenant-record.ts';
-import { Customers } from '../fleet/customers.ts';
+import { FleetCustomers } from '../fleet/customers.ts';
 import { createFleetLedger, createFleetTotals } from '../fleet/fleet-ledger.ts';
 import type { DestinationsView, ReadinessCheck } from '../../http/views.ts';
 import type { Connection } from '../../kubernetes/connection.ts';
@@ -36,9 +36,7 @@ export interface HubOptions extends LeaderContext {
 /** A leader answers requests for this long without its database. */
 const ANSWERS_MS = 30_000;
 
-/**
- * Builds the hub of a leader: it reads and feeds streams, and has no meter (docs/how-to/fleet.md).
- */
+/** Builds the hub of a leader: it reads and feeds streams (docs/how-to/fleet.md). */
 export async function buildHub(options: HubOptions): Promise<readonly Component[]> {
   const { databases, epoch, mayAct, stopping } = options;
   const [{ database, lease }] = databases;
@@ -47,7 +45,7 @@ export async function buildHub(options: HubOptions): Promise<readonly Component[
     (): ReturnType<typeof buildControllers> => controllers,
   );
   const reached = await reachOut({ ...options, registry }, customResources);
-  const customers = new Customers(database.customers(epoch), mayAct);
+  const customers = new FleetCustomers(database.customers(epoch), mayAct);
   const context: HubContext & HubOptions = { ...reached.context, customers };
   const streams = new HubStreams(databases, context, registry);
   const destinations = allDestinationsView(streams.list);
@@ -133,10 +131,7 @@ function buildControllers(
     },
   };
   return {
-    /**
-     * True when every existing one has been read. Before that nothing is fed and no tenant is
-     * offboarded.
-     */
+    /** True once all have been read. Before that nothing is fed and no tenant is offboarded. */
     known: () => known,
     ready: (signal: AbortSignal) => controller.ready(signal),
     destinations: () => controller.objects().map((one) => existingDestination(one)),

@@ -5,7 +5,7 @@ import { recordedTenant } from '../../discovery/memory.ts';
 import { billingStateOf, type TenantBillingState } from '../../billing/enforcement/enforcement.ts';
 import { StateStore } from '../../billing/enforcement/states/state-store.ts';
 import { newRecord } from '../../billing/enforcement/states/tenant-record.ts';
-import type { Customers } from '../fleet/customers.ts';
+import type { FleetCustomers } from '../fleet/customers.ts';
 import { oneCustomer } from '../fleet/one-customer.ts';
 import { StreamWatch } from '../fleet/stream-watch.ts';
 import type { ServedStream } from '../../http/server.ts';
@@ -26,7 +26,7 @@ import { streamCatalog } from './stream-catalog.ts';
 /** Dependencies that the streams of a hub share. */
 export interface HubContext extends StreamContext {
   /** Recorded in the first database. */
-  readonly customers: Customers;
+  readonly customers: FleetCustomers;
 }
 
 /** A stream, opened in its database by the hub that leads there. */
@@ -168,10 +168,7 @@ export class HubStream extends Stream implements ServedStream {
     };
   }
 
-  /**
-   * Feeds once the hub's destinations and all streams are known: a customer is the same over all
-   * streams.
-   */
+  /** Feeds once the hub's destinations and all streams are known: customers span all streams. */
   async #feedWhenKnown(signal: AbortSignal): Promise<void> {
     try {
       await this.#hub.customResources.ready(signal);
@@ -212,9 +209,7 @@ function originOf(
   const isMeter = (): boolean => watch.report()?.role === 'meter';
   const isOwn = (destination: string): boolean =>
     watch.report()?.ownDestinations?.includes(destination) === true;
-  /**
-   * Destinations that exist for this stream. They get cursors only where the hub feeds the stream.
-   */
+  /** This stream's destinations. They get cursors only where the hub feeds the stream. */
   const existing = (): readonly ExistingDestination[] =>
     customResources.destinations().flatMap((destination) => {
       if (isOwn(destination.name)) return [];

@@ -115,9 +115,7 @@ export class HubStreams {
     ]);
   }
 
-  /**
-   * Opens the streams of a database as they appear, until the signal is aborted; then closes them.
-   */
+  /** Opens a database's streams as they appear, until the signal is aborted; then closes them. */
   async #serve(place: HubDatabase, epoch: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#context;
     // If two streams have one REGION, the stream of the earlier database counts.
@@ -153,9 +151,7 @@ export class HubStreams {
     }
   }
 
-  /**
-   * Why this process neither reads nor feeds a database at the moment; undefined where it leads.
-   */
+  /** Why this process neither reads nor feeds a database now; undefined where it leads. */
   #notLed({ database, lease }: HubDatabase): string | undefined {
     if (lease.isTrusted()) return undefined;
     const { owner, problem } = lease.seen;
@@ -260,10 +256,7 @@ export class HubStreams {
     if (text !== undefined && text !== before) this.#context.logger.warn(`[fleet] ${text}`);
   }
 
-  /**
-   * Reads the price books of all streams. For one name in two streams, the first stream's book
-   * counts.
-   */
+  /** Reads the price books of all streams. Of one name in two streams the first one counts. */
   async #readPrices(): Promise<void> {
     const { settings, logger } = this.#context;
     const wanted = new Map<string, Parameters<typeof translatePriceBook>[1]>();

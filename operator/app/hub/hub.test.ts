@@ -56,7 +56,7 @@ describe('ROLE', () => {
 });
 
 describe('a hub over two clusters', () => {
-  test('adds up what both measured, tells them apart, and feeds each event once under its cluster', async () => {
+  test('adds up what both measured, distinguishes them, and feeds each event once under its cluster', async () => {
     const database = await used.server().createDatabase();
     const received = await started(startReceiving());
     const berlin = await started(playMeter(database, { source: 'berlin', region: 'eu-1' }));

@@ -29,9 +29,7 @@ export function streamCatalog(report: () => ReportedMetrics | undefined): () => 
   };
 }
 
-/**
- * The metrics of all streams. For a metric in two streams, the first stream's definition counts.
- */
+/** The metrics of all streams. Of one metric in two streams the first definition counts. */
 export function fleetCatalog(all: readonly Catalog[]): Catalog {
   const byCode = new Map(plain().metrics.map((metric) => [metric.code, metric]));
   for (const metric of all.flatMap(({ metrics }) => metrics)) {

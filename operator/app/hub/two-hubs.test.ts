@@ -80,7 +80,7 @@ async function startWorld() {
         : undefined;
     };
     const signal = (name: NodeJS.Signals) => signalProcess(pid, name);
-    return { ask: query, leads, cursor, signal, stop: () => hub.stop() };
+    return { query, leads, cursor, signal, stop: () => hub.stop() };
   };
   return { database, record, recorded, delivered, start };
 }
@@ -96,17 +96,17 @@ test(
     await expect.poll(() => delivered().length, WITHIN).toBe(50);
     expect(await second.leads()).toBe(false);
     for (const path of ['/healthz', '/readyz', '/metrics']) {
-      expect([path, (await second.ask(path)).status]).toEqual([path, 200]);
+      expect([path, (await second.query(path)).status]).toEqual([path, 200]);
     }
     for (const path of ['/', '/api/v1/usage', '/api/v1/fleet']) {
-      const answer = await second.ask(path);
+      const answer = await second.query(path);
       expect([path, answer.status, answer.headers.get('retry-after')]).toEqual([path, 503, '5']);
     }
     first.signal('SIGKILL');
     await record(50);
     await expect.poll(second.leads, WITHIN).toBe(true);
     await expect.poll(() => delivered('hub-2').length, WITHIN).toBe(50);
-    expect((await second.ask('/api/v1/fleet')).status).toBe(200);
+    expect((await second.query('/api/v1/fleet')).status).toBe(200);
     // Each event once: what was acknowledged before the kill is not sent again.
     expect(delivered().toSorted()).toEqual(recorded.toSorted());
   },
@@ -130,7 +130,7 @@ test(
     first.signal('SIGCONT');
     await record(500);
     await expect.poll(() => new Set(delivered()).size, WITHIN).toBe(1_020);
-    await expect.poll(async () => (await first.ask('/api/v1/fleet')).status, WITHIN).toBe(503);
+    await expect.poll(async () => (await first.query('/api/v1/fleet')).status, WITHIN).toBe(503);
     expect([delivered('hub-1').length, delivered('hub-2').length]).toEqual([10, 1_010]);
     await second.stop();
     await expect.poll(first.leads, WITHIN).toBe(true);
@@ -156,8 +156,8 @@ test(
     await expect.poll(() => delivered('hub-2').length, WITHIN).toBe(10);
     await expect.poll(first.leads, WITHIN).toBe(false);
     proxy.restore();
-    await expect.poll(async () => (await first.ask('/api/v1/fleet')).status, WITHIN).toBe(503);
-    expect((await first.ask('/readyz')).status).toBe(200);
+    await expect.poll(async () => (await first.query('/api/v1/fleet')).status, WITHIN).toBe(503);
+    expect((await first.query('/readyz')).status).toBe(200);
     await record(10);
     await expect.poll(() => delivered('hub-2').length, WITHIN).toBe(20);
     expect(delivered().toSorted()).toEqual(recorded.toSorted());

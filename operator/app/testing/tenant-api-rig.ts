@@ -30,7 +30,7 @@ import { settingsOf } from '../../metering/windows/testing/harness.ts';
 export const WINDOW_MS = 1000;
 const SETTLING_MS = 300;
 
-export interface RigOptions {
+export interface TenantApiRigOptions {
   readonly ledger: Ledger;
   readonly clusters: readonly TenantCluster[];
   /** Kubeconfigs of those tenant clusters, by id; without one it is a failure. */
@@ -96,7 +96,7 @@ export function handAccess(clusters: () => readonly TenantCluster[]) {
 }
 
 /** Meters tenant clusters through their own, real API servers, in windows of a second. */
-export async function startRig(options: RigOptions) {
+export async function startRig(options: TenantApiRigOptions) {
   const { ledger } = options;
   const clock = systemClock;
   const logger = createCapturingLogger();

@@ -16,7 +16,7 @@ import { CostSums } from '../usage/cost-sums.ts';
 import { planPrices } from '../usage/plan-prices.ts';
 import type { UsageItem } from '../usage/usage-sums.ts';
 import { BudgetAccount, type OngoingUsage } from './account.ts';
-import { naivelyReached, naivelyUsed, type World } from './testing/naive.ts';
+import { naivelyReached, naivelyUsed, type NaiveWorld } from './testing/naive.ts';
 
 const GPU = 'tenant_gpu_hours';
 const LB = 'tenant_lb_hours';
@@ -28,7 +28,7 @@ const MONEY = 10n ** BigInt(COST_PLACES);
 
 const at = (text: string): number => Date.parse(text);
 
-function accountOf({ book, counts, from, stored }: Omit<World, 'ongoing'>): BudgetAccount {
+function accountOf({ book, counts, from, stored }: Omit<NaiveWorld, 'ongoing'>): BudgetAccount {
   const pricesOf = planPrices([book], () => book.name);
   const period = { from, to: Number.POSITIVE_INFINITY };
   const account = new BudgetAccount({ tenant: 'acme', counts, period, pricesOf });
@@ -36,7 +36,7 @@ function accountOf({ book, counts, from, stored }: Omit<World, 'ongoing'>): Budg
   return account;
 }
 
-function completeAccount(world: World): BudgetAccount {
+function completeAccount(world: NaiveWorld): BudgetAccount {
   const account = accountOf(world);
   account.setOngoing(world.ongoing ?? []);
   return account;
@@ -73,7 +73,7 @@ const newestWindows = fc.record({
   windowMs: fc.constantFrom(1000, 60_000),
 });
 
-const worlds: fc.Arbitrary<World> = fc.record({
+const worlds: fc.Arbitrary<NaiveWorld> = fc.record({
   book: fc
     .tuple(untiedPrices(GPU), untiedPrices(LB))
     .map((prices): PriceBook => bookOf(prices.flat())),
@@ -128,7 +128,7 @@ describe('the moment at which a level is reached', () => {
     fc.assert(
       fc.property(moments, ({ book, rate, level }) => {
         const ongoing = [{ usage: ONE_GPU, nanos: rate, windowMs: 1000, since: NOW }];
-        const world: World = { book, counts: EUR, from: NOW - 1000, stored: [], ongoing };
+        const world: NaiveWorld = { book, counts: EUR, from: NOW - 1000, stored: [], ongoing };
         const found = completeAccount(world).reaches(level, NOW, NOW + 150);
         expect(found).toBe(naivelyReached(world, level, NOW, NOW + 150));
       }),
@@ -249,7 +249,7 @@ describe('a forecast', () => {
     expect(account.forecast(98n * MONEY, now, far)).toBe(at('2026-11-23T00:00:00Z'));
   });
 
-  test('begins tiers anew with the month', () => {
+  test('begins tiers again with the month', () => {
     const book = bookOf([priceOf(GPU, flat(1, 10))]);
     const stored = [itemOf({ quantity: decimalFromNanos(10n * NANOS) })];
     const ongoing = gpus(1n, '2026-11-30T20:00:00Z');

@@ -1,6 +1,6 @@
 import type { BudgetCounts } from '../../model/budget.ts';
 import { nanosFromDecimal } from '../../model/decimal.ts';
-import type { Charge, FlatCharge } from '../../model/price-book.ts';
+import type { PriceCharge, FlatCharge } from '../../model/price-book.ts';
 import type { PricedUsage } from '../../model/pricing/find-price.ts';
 import type { PricesOf } from '../usage/plan-prices.ts';
 import type { Summands, UsageItem } from '../usage/usage-sums.ts';
@@ -56,10 +56,7 @@ export class BudgetAccount implements Summands {
     this.#options = options;
   }
 
-  /**
-   * Metrics with usage that counts for nothing: it has no price, or its price is in another
-   * currency.
-   */
+  /** Metrics with usage that counts for nothing: without a price, or in another currency. */
   get uncounted(): readonly string[] {
     return [...this.#uncounted].toSorted();
   }
@@ -184,9 +181,7 @@ export class BudgetAccount implements Summands {
     return this.#onDay(midnight).forecast(level, midnight, until);
   }
 
-  /**
-   * The account at the beginning of a later day if everything goes on, with the prices of that day.
-   */
+  /** The account at the beginning of a later day if everything goes on, with that day's prices. */
   #onDay(midnight: number): BudgetAccount {
     const next = new BudgetAccount(this.#options);
     next.#settled = this.#settled;
@@ -229,7 +224,7 @@ export class BudgetAccount implements Summands {
     return this.#open(JSON.stringify(line), price.charge);
   }
 
-  #open(name: string, charge: Charge): string {
+  #open(name: string, charge: PriceCharge): string {
     if (!this.#lines.has(name)) {
       this.#lines.set(name, { charge, before: 0n, used: 0n, growth: NO_GROWTH });
     }

@@ -1,6 +1,6 @@
 import type { RecordChange } from '../../ledger/ledger.ts';
 import { isRecord } from '../../model/is-record.ts';
-import type { Charge } from '../../model/price-book.ts';
+import type { PriceCharge } from '../../model/price-book.ts';
 import type { NamedLine } from './account.ts';
 import { type BookContent, type BookRow, PrepaidBook } from './prepaid-book.ts';
 import { countsOf, unitText } from './unit.ts';
@@ -19,20 +19,20 @@ type StoredRow = readonly [
 ];
 
 type StoredCharge = readonly [
-  kind: Charge['kind'],
+  kind: PriceCharge['kind'],
   included: string,
   beyond: string,
   tiers?: readonly (readonly [upTo: string, picos: string])[],
 ];
 
-type StoredLine = readonly [name: string, charge: StoredCharge, before: string, used: string];
+type StoredBookLine = readonly [name: string, charge: StoredCharge, before: string, used: string];
 
-interface StoredBook {
+interface StoredPrepaidBook {
   readonly tenant: string;
   readonly unit: string;
   readonly since: number;
   readonly settled: string;
-  readonly lines: readonly StoredLine[];
+  readonly lines: readonly StoredBookLine[];
   readonly rows: readonly StoredRow[];
 }
 
@@ -40,7 +40,7 @@ interface StoredBook {
 export function bookRecord({ tenant, counts, content }: PrepaidBook): RecordChange {
   const unit = unitText({ counts });
   const { since, settled, lines, rows } = content;
-  const book: StoredBook = {
+  const book: StoredPrepaidBook = {
     tenant,
     unit,
     since,
@@ -74,14 +74,14 @@ export function parseBook(text: string): PrepaidBook | undefined {
 }
 
 /** Only this module writes under the prefix, so a few fields show whether a record is intact. */
-function isBook(value: unknown): value is StoredBook {
+function isBook(value: unknown): value is StoredPrepaidBook {
   if (!isRecord(value)) return false;
   const { tenant, unit, since, settled, lines, rows } = value;
   const areTexts = [tenant, unit, settled].every((field) => typeof field === 'string');
   return areTexts && typeof since === 'number' && Array.isArray(lines) && Array.isArray(rows);
 }
 
-function contentOf({ since, settled, lines, rows }: StoredBook): BookContent {
+function contentOf({ since, settled, lines, rows }: StoredPrepaidBook): BookContent {
   return {
     since,
     settled: BigInt(settled),
@@ -101,14 +101,14 @@ function contentOf({ since, settled, lines, rows }: StoredBook): BookContent {
   };
 }
 
-function storedCharge(charge: Charge): StoredCharge {
+function storedCharge(charge: PriceCharge): StoredCharge {
   const included = `${charge.includedNanos}`;
   if (charge.kind === 'flat') return ['flat', included, `${charge.picos}`];
   const tiers = charge.tiers.map(({ upToNanos, picos }) => [`${upToNanos}`, `${picos}`] as const);
   return [charge.kind, included, `${charge.beyondPicos}`, tiers];
 }
 
-function chargeOf([kind, included, beyond, tiers = []]: StoredCharge): Charge {
+function chargeOf([kind, included, beyond, tiers = []]: StoredCharge): PriceCharge {
   const includedNanos = BigInt(included);
   if (kind === 'flat') return { kind, includedNanos, picos: BigInt(beyond) };
   return {

@@ -74,10 +74,7 @@ export class BudgetController {
     });
   }
 
-  /**
-   * The current state of one tenant's budget. Undefined without a budget, and until its account is
-   * built.
-   */
+  /** One tenant's budget now. Undefined without one, and until its account is built. */
   of(tenant: string): BudgetState | undefined {
     const { clock, limiter } = this.#options;
     const stored = this.#accounts.stored.get(tenant);
@@ -170,9 +167,7 @@ export class BudgetController {
     }
   }
 
-  /**
-   * Runs one pass. Returns when the next is due if nothing wakes it, milliseconds since the epoch.
-   */
+  /** Runs one pass. Returns when the next is due if nothing wakes it, ms since the epoch. */
   async #tryPass(signal: AbortSignal): Promise<number> {
     const { clock, logger } = this.#options;
     try {

@@ -128,7 +128,7 @@ function failing(ledger: Ledger, fails: boolean[]): Ledger {
   };
 }
 
-test('each threshold is told once, wherever the process ends or a write fails', async () => {
+test('each threshold is reported once, wherever the process ends or a write fails', async () => {
   const slices = fc.array(
     fc.record({
       nanos: fc.integer({ min: 0, max: 1200 }),
@@ -174,7 +174,7 @@ test('each threshold is told once, wherever the process ends or a write fails', 
   );
 });
 
-test('a destination that has it is not told again while another is down, across a restart', async () => {
+test('a destination that has it does not get it again while another is down, across a restart', async () => {
   const world = outside();
   const requested: (readonly string[])[] = [];
   let isDown = true;
@@ -228,7 +228,7 @@ test('the metric has the time of each threshold from the record, also after a re
   await second.kill();
 });
 
-test('a record that cannot be read is told, and stops nobody', async () => {
+test('a record that cannot be read is reported, and stops nobody', async () => {
   const world = outside();
   await world.ledger.writeRecords([{ key: 'budgets/state/acme', value: '{"from":1' }]);
   const process = startLimiter(world);

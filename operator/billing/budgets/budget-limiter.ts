@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import pLimit from 'p-limit';
 import type { Enforcement } from '../enforcement/enforcement.ts';
-import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
+import type { RecordChange, RecordStore } from '../../ledger/ledger.ts';
 import { createBackoff } from '../../model/backoff.ts';
 import { errorText } from '../../model/error-text.ts';
 import { least } from '../../model/extremes.ts';
@@ -27,16 +27,13 @@ export interface ReachedThreshold extends GivenBudget {
   readonly id: string;
 }
 
-/**
- * The outcome of reporting one threshold: every destination has it, or some still lack it for a
- * reason.
- */
+/** Outcome of reporting a threshold: every destination has it, or some lack it for a reason. */
 export type NotifyOutcome =
   | { readonly kind: 'notified' }
   | { readonly kind: 'waiting'; readonly notified: readonly string[]; readonly reason: string };
 
 export interface BudgetLimiterOptions {
-  readonly ledger: Pick<Ledger, 'records' | 'writeRecords'>;
+  readonly ledger: RecordStore;
   readonly enforcement: Pick<Enforcement, 'applyBudgets' | 'limitedByBudgets'>;
   /** Returns true for a tenant that is only warned, whatever its budget asks for. */
   readonly isSpared: (tenant: string) => boolean;
@@ -81,10 +78,7 @@ export class BudgetLimiter {
     return this.#memories?.get(tenant)?.state ?? 'active';
   }
 
-  /**
-   * When any tenant last reached each percentage in its current period, milliseconds since the
-   * epoch.
-   */
+  /** When any tenant last reached each percentage in its current period, ms since the epoch. */
   reachedAt(): ReadonlyMap<number, number> {
     const latest = new Map<number, number>();
     for (const tenant of this.#stored.keys()) {
@@ -100,10 +94,7 @@ export class BudgetLimiter {
     return least([...this.#dueAt.values()]);
   }
 
-  /**
-   * Returns the tenants that are due and removes them from the timers. The caller must evaluate
-   * them.
-   */
+  /** Removes due tenants from the timers and returns them. The caller must evaluate them. */
   take(now: number): readonly string[] {
     const due = [...this.#dueAt].flatMap(([tenant, at]) => (at <= now ? [tenant] : []));
     for (const tenant of due) this.#dueAt.delete(tenant);
@@ -189,10 +180,7 @@ export class BudgetLimiter {
     return memories;
   }
 
-  /**
-   * Durably records what changed. Deletes the records of budgets that are gone and whose period is
-   * over.
-   */
+  /** Durably records changes. Deletes records of removed budgets whose period is over. */
   async #remember(decided: ReadonlyMap<string, BudgetMemory>): Promise<void> {
     const { ledger, clock } = this.#options;
     const memories = await this.#read();
@@ -242,9 +230,7 @@ export class BudgetLimiter {
     });
   }
 
-  /**
-   * Returns why the threshold could not be reported; undefined once it is reported and recorded.
-   */
+  /** Returns why the threshold could not be reported; undefined once reported and recorded. */
   async #report({ reached, reportedTo }: Unreported): Promise<string | undefined> {
     const { tenant, percent } = reached;
     const what = `threshold of ${percent} % of tenant "${tenant}"`;

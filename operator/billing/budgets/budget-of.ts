@@ -2,10 +2,7 @@ import type { PricingSettings, TenantOverrideSettings } from '../../settings/set
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { Budget } from '../../model/budget.ts';
 
-/**
- * A tenant's budget, and the TenantOverride that gives it. Without `override` the MeteringPolicy
- * gives it.
- */
+/** A tenant's budget and the TenantOverride with it; without `override`, the MeteringPolicy's. */
 export interface GivenBudget {
   readonly budget: Budget;
   readonly override?: string;

@@ -14,9 +14,7 @@ const PREFIX = 'budgets/credits/';
  */
 export interface CreditRequest {
   readonly tenant: string;
-  /**
-   * Names the credit among those of the tenant. A second request with the same key adds nothing.
-   */
+  /** Names the credit among the tenant's. A second request with the same key adds nothing. */
   readonly key: string;
   /** In the currency, or in the unit of the metric. Never zero. */
   readonly amount: Decimal;
@@ -30,9 +28,7 @@ export interface CreditRequest {
 export interface Credit extends CreditRequest {
   /** When the operator received it, milliseconds since the epoch. */
   readonly at: number;
-  /**
-   * The beginning of the window in which it arrived. Usage counts from that of the first credit.
-   */
+  /** Start of the window in which it arrived. Usage counts from that of the first credit. */
   readonly countsFrom: number;
 }
 
@@ -80,9 +76,7 @@ export class Credits {
     }
   }
 
-  /**
-   * Calls the listener with the tenant of each new credit, until the returned function is called.
-   */
+  /** Calls the listener with each new credit's tenant, until the returned function is called. */
   subscribe(listener: (tenant: string) => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);

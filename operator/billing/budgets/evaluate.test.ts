@@ -174,7 +174,7 @@ describe('a threshold', () => {
     );
   });
 
-  test('that was told is told again in the next period only', () => {
+  test('that was reported is reported again in the next period only', () => {
     const reported = (memory: BudgetMemory): BudgetMemory => ({
       ...memory,
       crossed: memory.crossed.map((one) => ({ ...one, told: true })),
@@ -194,7 +194,7 @@ describe('a threshold', () => {
     expect(again.memory.crossed.map((one) => one.told)).toStrictEqual([false, false]);
   });
 
-  test('of a larger budget is told again, unless it is reached all the while', () => {
+  test('of a larger budget is reported again, unless it is reached all the while', () => {
     const about = { period: MONTH, maySuspend: true, isComplete: true };
     const account = accountOf(900n, 0n, NOON);
     const first = evaluate({ ...about, account, budget: budgetOf(), memory: undefined }, NOON);
@@ -208,7 +208,7 @@ describe('a threshold', () => {
     expect(more.memory.crossed.at(-1)).toStrictEqual({ percent: 80, at: NOON + 9, told: false });
   });
 
-  test('of rolling days is not told again on the next day while it is reached', () => {
+  test('of rolling days is not reported again on the next day while it is reached', () => {
     const day = 86_400_000;
     const budget = budgetOf({ period: { kind: 'rolling', days: 3 } });
     const midnight = Date.parse('2026-11-22T00:00:00Z');

@@ -1,9 +1,7 @@
-import type { Charge } from '../../model/price-book.ts';
+import type { PriceCharge } from '../../model/price-book.ts';
 import { monthCost } from '../../model/pricing/charges.ts';
 
-/**
- * Usage that is expected to go on at a steady rate: `nanos` in each `windowMs`, from `since` on.
- */
+/** Usage that is expected to go on steadily: `nanos` in each `windowMs`, from `since` on. */
 export interface Growth {
   /** Milliseconds since the epoch. */
   readonly since: number;
@@ -13,15 +11,10 @@ export interface Growth {
   readonly nanos: bigint;
 }
 
-/**
- * The usage that one price covers in one calendar month of a tenant, as far as a budget counts it.
- */
+/** The usage that one price covers in a tenant's calendar month, as far as a budget counts it. */
 export interface BudgetLine {
-  readonly charge: Charge;
-  /**
-   * Nano-units of the month before the budget's period began. They cost nothing here but fill
-   * tiers.
-   */
+  readonly charge: PriceCharge;
+  /** Nano-units of the month before the budget's period. They cost nothing here but fill tiers. */
   readonly before: bigint;
   /** Nano-units in the ledger since the period began. */
   readonly used: bigint;
@@ -42,9 +35,7 @@ export function lineCost(
   return monthCost(charge, before + nanos) - monthCost(charge, before);
 }
 
-/**
- * Nano-units expected to be used between the beginning of the period and a moment, rounded down.
- */
+/** Expected nano-units between the beginning of the period and a moment, rounded down. */
 export function quantityAt({ used, growth }: BudgetLine, at: number): bigint {
   const { since, windowMs, nanos } = growth;
   return at <= since ? used : used + (nanos * BigInt(at - since)) / BigInt(windowMs);

@@ -53,10 +53,7 @@ export function tenantsText({
   return JSON.stringify([clusters, plans, settings.current().billing.defaultPlanCode]);
 }
 
-/**
- * Builds the accounts of all tenants that have a budget. Returns undefined while their usage is
- * unknown.
- */
+/** Builds the accounts of all tenants with a budget. Undefined while their usage is unknown. */
 export async function makeAccounts(
   sources: AccountSources,
   now: number,

@@ -217,7 +217,7 @@ describe('a credit', () => {
   const book = bookOf([]);
   const start = (ledger: Ledger) => startPrepaidWorld(ledger, book, { counts: EUR, now: NOW });
 
-  test('is there once for each key, however often and however many at a time ask for it', async () => {
+  test('is there once for each key, however often and however many at a time request it', async () => {
     const world = await start(createMemoryLedger());
     const all = await Promise.all(
       [1, 2, 3].map(() => world.credit('payment-1', decimalFromNanos(5_000_000_000n))),

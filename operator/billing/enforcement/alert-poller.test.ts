@@ -69,7 +69,7 @@ async function enforcement() {
     seen: new SeenAlerts(ledger),
     customers,
     keys: new PinnedKeys({
-      query: async () => ({ kind: 'failed', reason: 'nobody to ask' }),
+      query: async () => ({ kind: 'failed', reason: 'nobody to query' }),
       destinations: () => [],
       clock,
       logger,
@@ -185,7 +185,7 @@ test('an invoice that is open and not due yet is nobody’s debt', async () => {
   expect(await poll()).toBe('unheard of');
 });
 
-test('a subscription that a change of plan has ended suspends nobody whose next one was never heard of', async () => {
+test('a subscription that a change of plan has ended suspends a tenant whose next one was never seen', async () => {
   const { look: poll, post } = await enforcement();
   await post('canceled');
   const old = subscription();
@@ -197,7 +197,7 @@ test('a subscription that a change of plan has ended suspends nobody whose next 
   expect(await poll()).toBe('active');
 });
 
-test('a subscription that was cancelled for want of payment suspends, although nobody said so', async () => {
+test('a subscription that was cancelled for want of payment suspends, although no alert arrived', async () => {
   const { look: poll, post } = await enforcement();
   await post('past_due');
   world.time.now += MINUTE;
@@ -205,7 +205,7 @@ test('a subscription that was cancelled for want of payment suspends, although n
   expect(await poll()).toBe('suspended');
 });
 
-test('what another account or mode knows of is left as it is, and a key without the permission is told once', async () => {
+test('customers of another account or mode stay as they are, and a key without the permission is reported once', async () => {
   const { look: poll, post, logger } = await enforcement();
   await post('past_due');
   world.stripe.state.subscriptions.clear();
@@ -216,7 +216,7 @@ test('what another account or mode knows of is left as it is, and a key without 
   expect(logger.lines.filter((line) => line.includes('Invoices: read'))).toHaveLength(1);
 });
 
-test('Lago is asked how customers stand where no webhook and no secret is set up', async () => {
+test('Lago is queried for the state of customers where no webhook and no secret is set up', async () => {
   const environment = {
     ADAPTERS: 'lago,stripe',
     LAGO_API_URL: 'http://lago.example.com',

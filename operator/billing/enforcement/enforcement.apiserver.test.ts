@@ -8,7 +8,7 @@ import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { lagoMessage, stripeMessage, subscriptionEvent } from './testing/alerts.ts';
 import {
   createEstate,
-  type Estate,
+  type ApiServerEstate,
   type PodMaker,
   STATEFUL_SET_CONTROLLER,
   synced,
@@ -22,7 +22,7 @@ const TIMEOUT = { timeout: 10_000, interval: 20 };
 
 const cluster = useOwnTestCluster();
 let connection: Connection;
-let estate: Estate;
+let estate: ApiServerEstate;
 let ledger: Ledger;
 let namespace: string;
 let serial = 0;
@@ -338,7 +338,7 @@ describe('another mode', () => {
   });
 });
 
-test('an exempt tenant cluster is told its state and never suspended', async () => {
+test('an exempt tenant cluster shows its state and is never suspended', async () => {
   await estate.addTenantCluster(namespace, 'a');
   const match = { kind: 'cluster', namespace, name: 'a' } as const;
   const override = { name: 'vip', createdAt: 0, match, enforcementExempt: true };
@@ -369,7 +369,7 @@ test('with LABEL_PREFIX the names for people change, and the policy’s do not',
   });
 });
 
-test('without the rights, it is said what is missing, and done once they are there', async () => {
+test('without the rights, the log says what is missing, and the work is done once they are there', async () => {
   await estate.addTenantCluster(namespace, 'a');
   const reader = `reader-${namespace}`;
   const powerless = connectWith(await cluster.addUser(reader));

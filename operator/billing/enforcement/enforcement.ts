@@ -5,7 +5,7 @@ import type { DiscoverySources } from '../../discovery/sources.ts';
 import type { Connection } from '../../kubernetes/connection.ts';
 import type { EventRecorder } from '../../kubernetes/events.ts';
 import type { WorkQueueMetrics } from '../../kubernetes/metrics.ts';
-import type { WriteOutcome } from '../../ledger/ledger.ts';
+import type { RecordStore, WriteOutcome } from '../../ledger/ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { reasonText } from '../../destinations/alerts.ts';
@@ -19,9 +19,9 @@ import { Inbox, type InboxOptions, type InboxOutcome } from './inbox.ts';
 import { type QueryKeys, PinnedKeys } from './states/pinned-keys.ts';
 import { AlertPoller } from './alert-poller.ts';
 import { Marking, type MarkingStatus } from './marks/marking.ts';
-import { type QueryCustomer, createCustomers, type Customers } from './states/customers.ts';
+import { type QueryCustomer, createCustomers, type TenantsByCustomer } from './states/customers.ts';
 import { SeenAlerts, secretName } from './states/seen-alerts.ts';
-import { StateStore, type RecordStore } from './states/state-store.ts';
+import { StateStore } from './states/state-store.ts';
 import {
   applyManual,
   budgetEntry,
@@ -52,9 +52,7 @@ export interface EnforcementOptions {
   readonly queryKeys: QueryKeys;
   readonly report: InboxOptions['report'];
   readonly events: Pick<EventRecorder, 'record'>;
-  /**
-   * Resolves after the first read of the custom resources: an override may exempt a tenant cluster.
-   */
+  /** Resolves after the first read of custom resources: an override may exempt a tenant cluster. */
   readonly overridesKnown: (signal: AbortSignal) => Promise<void>;
   readonly queueMetrics?: WorkQueueMetrics;
   readonly registry: Registry;
@@ -73,7 +71,7 @@ export class Enforcement {
   readonly #options: EnforcementOptions;
   readonly #store: StateStore;
   readonly #seen: SeenAlerts;
-  readonly #customers: Customers;
+  readonly #customers: TenantsByCustomer;
   readonly #metrics: EnforcementMetrics;
   readonly #marking: Marking;
   readonly #inbox: Inbox;
@@ -170,9 +168,7 @@ export class Enforcement {
     return this.#changeManual(tenant, { state, reason });
   }
 
-  /**
-   * Durably clears the manual state, so that the states of billing systems and budgets count again.
-   */
+  /** Durably clears the manual state: states of billing systems and budgets count again. */
   clearManual(tenant: string): Promise<WriteOutcome> {
     return this.#changeManual(tenant, undefined);
   }
@@ -252,9 +248,7 @@ export class Enforcement {
     }
   }
 
-  /**
-   * Waits for the overrides and for a discovery pass that applies them, then plans the first marks.
-   */
+  /** Waits for overrides and a discovery pass that applies them, then plans the first marks. */
   async #begin(signal: AbortSignal): Promise<void> {
     const { overridesKnown, discovery, clock } = this.#options;
     try {

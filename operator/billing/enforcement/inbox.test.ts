@@ -36,7 +36,7 @@ let monotonic: () => number;
 let ledger: Ledger;
 let tenants: Tenant[];
 let requested: string[];
-let ask: QueryCustomer;
+let queryCustomer: QueryCustomer;
 let queryKeys: QueryKeys;
 
 const ACME = tenant('acme', { customerIds: { stripe: 'cus_1', metronome: 'uuid-1' } });
@@ -47,7 +47,7 @@ beforeEach(() => {
   ledger = createMemoryLedger();
   tenants = [ACME];
   requested = [];
-  ask = async () => ({ kind: 'unknown' });
+  queryCustomer = async () => ({ kind: 'unknown' });
   queryKeys = async () => ({ kind: 'failed', reason: 'connection refused' });
 });
 
@@ -63,7 +63,7 @@ async function startInbox(environment: Readonly<Record<string, string>> = {}, kn
     hasState: (id) => store.find(id) !== undefined,
     query: (provider, customer, signal) => {
       requested.push(`${provider} ${customer}`);
-      return ask(provider, customer, signal);
+      return queryCustomer(provider, customer, signal);
     },
   });
   for (const kept of [store, seen, customers]) await kept.load();
@@ -73,7 +73,7 @@ async function startInbox(environment: Readonly<Record<string, string>> = {}, kn
     seen,
     customers,
     keys: new PinnedKeys({
-      query: (...asked) => queryKeys(...asked),
+      query: (...query) => queryKeys(...query),
       destinations: () => undefined,
       clock: { ...systemClock, monotonic: () => now },
       logger: createCapturingLogger(),
@@ -268,7 +268,7 @@ describe('a replay', () => {
   });
 });
 
-test('an event that arrives after a newer one changes nothing, and is not asked for again', async () => {
+test('an event that arrives after a newer one changes nothing, and is not requested again', async () => {
   const { post, stateOf } = await startInbox();
   await post('stripe', active('evt_2', now));
   const late = unpaid('evt_1', now - MINUTE);
@@ -303,7 +303,7 @@ describe('ENFORCEMENT_RULES', () => {
     });
   });
 
-  test('give a state to types that have none, and `active` lifts what the system has said', async () => {
+  test('give a state to types that have none, and `active` lifts what the system reported', async () => {
     const overdue = stripeMessage(
       {
         id: 'evt_1',
@@ -326,7 +326,7 @@ describe('ENFORCEMENT_RULES', () => {
 });
 
 describe('whose a customer is', () => {
-  test('nobody can tell before the first discovery: the event is to be sent again', async () => {
+  test('the tenant is unknown before the first discovery: the event is to be sent again', async () => {
     tenants = [];
     const { post } = await startInbox({}, false);
     expect(await post('stripe', unpaid('evt_1'))).toMatchObject({ kind: 'unavailable' });
@@ -335,7 +335,7 @@ describe('whose a customer is', () => {
     expect(await later.post('stripe', unpaid('evt_1'))).toMatchObject({ kind: 'applied' });
   });
 
-  test('nobody’s: nothing is recorded and nothing is asked for again', async () => {
+  test('nobody’s: nothing is recorded and nothing is requested again', async () => {
     tenants = [];
     const { post } = await startInbox();
     const unknown = { kind: 'ignored', why: 'unknown-customer' };
@@ -353,7 +353,7 @@ describe('whose a customer is', () => {
     expect(await post('stripe', unpaid('evt_1'))).toMatchObject({ why: 'unknown-customer' });
     expect([stateOf('acme'), stateOf('b')]).toStrictEqual([undefined, undefined]);
     // What the billing system itself knows of the customer still counts.
-    ask = async () => ({ kind: 'tenants', tenants: ['acme'], certain: true });
+    queryCustomer = async () => ({ kind: 'tenants', tenants: ['acme'], certain: true });
     expect(await post('stripe', unpaid('evt_2'))).toMatchObject({ tenants: ['acme'] });
   });
 
@@ -372,9 +372,9 @@ describe('whose a customer is', () => {
     expect([stateOf('alice'), stateOf('thief')]).toStrictEqual(['suspended', undefined]);
   });
 
-  test('the billing system is asked once, and the answer survives a restart', async () => {
+  test('the billing system is queried once, and the answer survives a restart', async () => {
     tenants = [tenant('acme')];
-    ask = async () => ({ kind: 'tenants', tenants: ['acme'], certain: true });
+    queryCustomer = async () => ({ kind: 'tenants', tenants: ['acme'], certain: true });
     const first = await startInbox();
     expect(await first.post('stripe', unpaid('evt_1'))).toMatchObject({ tenants: ['acme'] });
     const second = await startInbox();
@@ -385,7 +385,7 @@ describe('whose a customer is', () => {
 
   test('of names that others may have put there, only those of tenants here count', async () => {
     tenants = [tenant('acme'), tenant('b')];
-    ask = async () => ({ kind: 'tenants', tenants: ['acme', 'x', 'b'], certain: false });
+    queryCustomer = async () => ({ kind: 'tenants', tenants: ['acme', 'x', 'b'], certain: false });
     const { post, stateOf } = await startInbox();
     const spend = {
       id: 'm1',
@@ -396,7 +396,7 @@ describe('whose a customer is', () => {
       tenants: ['acme', 'b'],
     });
     expect(stateOf('x')).toBeUndefined();
-    ask = async () => ({ kind: 'tenants', tenants: ['x'], certain: false });
+    queryCustomer = async () => ({ kind: 'tenants', tenants: ['x'], certain: false });
     const other = { ...spend, id: 'm2', properties: { customer_id: 'uuid-10' } };
     expect(await post('metronome', metronomeMessage(other, now))).toMatchObject({
       why: 'unknown-customer',
@@ -405,7 +405,7 @@ describe('whose a customer is', () => {
 
   test('while the billing system does not answer, the event is to be sent again', async () => {
     tenants = [tenant('acme')];
-    ask = async () => ({ kind: 'failed', reason: 'timeout' });
+    queryCustomer = async () => ({ kind: 'failed', reason: 'timeout' });
     const { post } = await startInbox();
     expect(await post('stripe', unpaid('evt_1'))).toStrictEqual({
       kind: 'unavailable',
@@ -548,7 +548,7 @@ describe('a message that Lago signs with its own key', () => {
     };
   });
 
-  test('is taken in without any shared secret, and the key is asked for once', async () => {
+  test('is accepted without any shared secret, and the key is fetched once', async () => {
     const { post, stateOf } = await startInbox();
     expect(await post('lago', signed(keys))).toMatchObject({ kind: 'applied' });
     expect(stateOf('acme')).toBe('delinquent');
@@ -565,7 +565,7 @@ describe('a message that Lago signs with its own key', () => {
     expect(fetched).toBe(2);
   });
 
-  test('of a forger is refused, and asks Lago no more than once a minute', async () => {
+  test('of a forger is refused, and queries Lago no more than once a minute', async () => {
     const { post, stateOf } = await startInbox();
     const forged = signed(createLagoKeys());
     for (let attempt = 0; attempt < 10; attempt += 1) {

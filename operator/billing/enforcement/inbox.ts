@@ -10,7 +10,7 @@ import { definitionOf } from '../../destinations/registry.ts';
 import type { SignedRequest, Verification } from '../../destinations/signatures.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
 import { Secret } from '../../model/secret.ts';
-import type { Customers, TenantsOfCustomer } from './states/customers.ts';
+import type { TenantsByCustomer, TenantsOfCustomer } from './states/customers.ts';
 import type { PinnedKeys } from './states/pinned-keys.ts';
 import {
   keyOfBody,
@@ -34,10 +34,7 @@ import {
 export type InboxOutcome =
   | {
       readonly kind: 'applied';
-      /**
-       * The tenants it concerns, at least one. `state` is the effective state of the first one
-       * afterwards.
-       */
+      /** The concerned tenants, at least one. `state`: the first one's effective state after it. */
       readonly tenants: readonly string[];
       readonly state: BillingState;
     }
@@ -57,7 +54,7 @@ export interface InboxOptions {
   readonly settings: () => EnforcementSettings;
   readonly states: StateStore;
   readonly seen: SeenAlerts;
-  readonly customers: Customers;
+  readonly customers: TenantsByCustomer;
   readonly keys: PinnedKeys;
   /** Durably records a report of usage that is not billed, and `more` in the same transaction. */
   readonly report: (
@@ -176,10 +173,7 @@ export class Inbox {
     return whose;
   }
 
-  /**
-   * Verifies a message. `signedBy` names the secret or the key; undefined unless the message is
-   * signed.
-   */
+  /** Verifies a message. `signedBy`: the secret or key; undefined unless it is signed. */
   async #verify(
     provider: DestinationType,
     alerts: AlertsDefinition,

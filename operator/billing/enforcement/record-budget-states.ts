@@ -11,10 +11,7 @@ import {
   type TenantRecord,
 } from './states/tenant-record.ts';
 
-/**
- * Durably records the states that budgets give tenants, all in one write. Known states change
- * nothing.
- */
+/** Durably records the budgets' states of tenants in one write. Known ones change nothing. */
 export async function recordBudgetStates(
   stated: readonly BudgetStatement[],
   {

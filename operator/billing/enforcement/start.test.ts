@@ -4,7 +4,7 @@ import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { testSettings } from '../../http/testing/test-server.ts';
 import { createOfflineEnforcement } from './testing/offline-enforcement.ts';
 
-test('an ordinary start asks discovery for a pass before the first lists are in, which logs an error', async () => {
+test('an ordinary start requests a discovery pass before the first lists are in, which logs an error', async () => {
   const clock = createVirtualClock();
   let known = false;
   const passes: boolean[] = [];

@@ -1,10 +1,7 @@
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { decodeEvent, encodeEvent, type UsageEvent } from '../../model/event.ts';
 
-/**
- * A pushed event as a record beside the ledger's events: held, or stored under another name or not
- * at all.
- */
+/** A pushed event as a record: held, stored under another name, or not stored at all. */
 export interface PushedEvent {
   /** When it arrived, milliseconds since the epoch. */
   readonly at: number;

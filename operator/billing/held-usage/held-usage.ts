@@ -1,8 +1,6 @@
 import type { EventOutcome, LedgerFailure } from '../../ledger/ledger.ts';
 
-/**
- * Most held events at once. Further pushes are refused, so that memory and records stay bounded.
- */
+/** Most held events at once. It refuses further pushes, so memory and records stay bounded. */
 export const MOST_HELD = 20_000;
 
 /** An unknown tenant with held usage. */
@@ -39,9 +37,7 @@ export type HeldDecision =
       readonly events: number;
       /** How many of those the ledger already had under the new name. */
       readonly duplicates: number;
-      /**
-       * Ids that the ledger has with another quantity under the new name. These events stay held.
-       */
+      /** Ids that the ledger has with another quantity under the new name. They stay held. */
       readonly conflicts: readonly string[];
     }
   | { readonly kind: 'none-held' }

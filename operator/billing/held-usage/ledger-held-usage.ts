@@ -16,10 +16,7 @@ import { SharedLock } from './shared-lock.ts';
 
 /** Events moved in one transaction. */
 const CHUNK = 500;
-/**
- * Older windows are refused, so older ids need not be remembered
- * (docs/reference/events.md#pushed-events).
- */
+/** Older windows are refused, with all their ids (docs/reference/events.md#pushed-events). */
 const MAX_AGE_MS = 34 * 24 * 3_600_000;
 
 export interface HeldUsageOptions {

@@ -1,5 +1,5 @@
 import { type Decimal, nanosFromDecimal, signedFromNanos } from '../../model/decimal.ts';
-import type { Charge } from '../../model/price-book.ts';
+import type { PriceCharge } from '../../model/price-book.ts';
 import { dependsOnMonth, unitCost } from '../../model/pricing/charges.ts';
 import type { FoundPrice } from '../../model/pricing/find-price.ts';
 import { shareOut } from '../../model/pricing/money.ts';
@@ -33,7 +33,7 @@ export interface Cost {
  * (docs/how-to/costs.md#rounding).
  */
 interface PricedLine {
-  readonly charge: Charge;
+  readonly charge: PriceCharge;
   readonly digits: number;
   /**
    * Nano-units of the whole month, as far as they are summed. Matters when the charge depends on

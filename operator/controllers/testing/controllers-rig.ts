@@ -36,7 +36,7 @@ export interface ControllersRig {
   stop(): Promise<void>;
 }
 
-export interface RigOptions {
+export interface ControllersRigOptions {
   readonly kubeconfig: string;
   readonly namespace: string;
   readonly environment?: Readonly<Record<string, string>>;
@@ -47,7 +47,7 @@ export interface RigOptions {
 /**
  * Starts the controllers with short intervals, and resolves when they have looked at everything.
  */
-export async function startControllers(options: RigOptions): Promise<ControllersRig> {
+export async function startControllers(options: ControllersRigOptions): Promise<ControllersRig> {
   const environment = settingsFrom(options.environment ?? {});
   const settings = createSettingsStore(environment);
   const connection = connectWith(options.kubeconfig);

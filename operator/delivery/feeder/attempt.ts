@@ -10,9 +10,7 @@ import type { InFlight } from '../records/in-flight.ts';
 export type EventState =
   /** It can be sent. */
   | { readonly kind: 'ready' }
-  /**
-   * A correction whose corrected event has no final outcome: not sent, but its tenant is admitted.
-   */
+  /** A correction of an event without a final outcome: not sent, but its tenant is admitted. */
   | { readonly kind: 'deferred' }
   /** It is not sent in this attempt. */
   | { readonly kind: 'waiting' }
@@ -29,7 +27,7 @@ interface Tried {
 }
 
 /** The events of one attempt to send, in their order, each with its state. */
-export class Attempt {
+export class SendAttempt {
   readonly #tried: Map<number, Tried>;
   /** Start of the first earlier attempt with an unknown outcome, by sequence number. */
   readonly #earlier = new Map<number, number>();

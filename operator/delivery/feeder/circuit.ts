@@ -46,9 +46,7 @@ export class Circuit {
     this.#successes += 1;
   }
 
-  /**
-   * Notes a failed attempt. `limited`: the destination requested a pause, so no event is at fault.
-   */
+  /** Notes a failed attempt. `limited`: the destination wants a pause, so no event is at fault. */
   failed(tried: readonly QueuedEvent[], limited: boolean): void {
     this.#failuresInRow += 1;
     const [single] = tried;

@@ -76,7 +76,7 @@ test('a correction does not overtake a refusal that is not on record yet', async
   await harness.stop();
 });
 
-test('a correction of an event that was never sent is told, not sent', async () => {
+test('a correction of an event that was never sent is reported, not sent', async () => {
   const harness = createHarness();
   await harness.append(ORIGINAL);
   await harness.start({ startFrom: 'now' });
@@ -90,7 +90,7 @@ test('a correction of an event that was never sent is told, not sent', async () 
   await harness.stop();
 });
 
-test('where nothing can be taken back a negative correction is told, and a positive one sent', async () => {
+test('where nothing can be taken back a negative correction is reported, and a positive one sent', async () => {
   const { negativeQuantities: _, ...limits } = createFakeDestination().limits;
   const destination = { ...createFakeDestination(), limits };
   const calls: string[] = [];
@@ -117,7 +117,7 @@ test('where nothing can be taken back a negative correction is told, and a posit
   await harness.stop();
 });
 
-test('what is told beforehand of a correction is what becomes of it', async () => {
+test('the prediction of a correction is its outcome', async () => {
   const harness = createHarness();
   harness.destination.react = (events) =>
     events.map(({ tenant }) =>

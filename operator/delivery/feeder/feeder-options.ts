@@ -5,7 +5,7 @@ import type { Catalog } from '../../model/catalog.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { DeliveryMetrics } from '../delivery-metrics.ts';
-import type { TenantSource } from '../lanes/tenant-directory.ts';
+import type { TenantLookup } from '../lanes/tenant-directory.ts';
 
 /** The dependencies of a feeder. */
 export interface FeederOptions {
@@ -14,7 +14,7 @@ export interface FeederOptions {
   readonly ledger: Ledger;
   /** As in `DeliveryOptions`. */
   readonly mayAppend?: boolean;
-  readonly tenants: TenantSource;
+  readonly tenants: TenantLookup;
   readonly catalog: () => Catalog;
   readonly maxBackfillMs: () => number;
   readonly clock: Clock;

@@ -210,7 +210,7 @@ test('metrics that the destination does not want pass by, and one that is declar
   await harness.stop();
 });
 
-test('a destination told "these metrics and no others" gets these and no others', async () => {
+test('a destination with a list of metrics gets these and no others', async () => {
   const destination = createFakeDestination({ accepts: ({ informational }) => !informational });
   const harness = createHarness({ destination });
   const metrics = ['tenant_gpu_utilization', 'tenant_lb_hours', 'tenant_instance_hours'];
@@ -359,7 +359,7 @@ test('a stop does not wait for ever for a batch under way', async () => {
   expect(harness.ledger.cursors()[0]?.sequence).toBe(0);
 });
 
-test('lag, deliveries and dead letters are told in metrics', async () => {
+test('metrics show lag, deliveries and dead letters', async () => {
   const harness = createHarness();
   harness.destination.react = (events) =>
     events.map(({ tenant }) =>

@@ -8,9 +8,7 @@ type HealthReport = Pick<
   'delivered' | 'skipped' | 'blocked' | 'lastSuccessAt' | 'lastError' | 'lastErrorAt'
 >;
 
-/**
- * Health of delivery to one destination, for status and metrics. Counts since the process started.
- */
+/** Health of delivery to one destination, for status and metrics. Counts since the start. */
 export class Health {
   readonly #name: string;
   readonly #metrics: DeliveryMetrics;

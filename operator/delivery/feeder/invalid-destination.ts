@@ -5,9 +5,7 @@ import { cursorStatus, type ExistingDestination } from '../destination-status.ts
 import { createDeliveryRecords } from '../records/delivery-records.ts';
 import type { Feeder } from './feeder.ts';
 
-/**
- * Creates a feeder for a destination with invalid settings. It sends nothing and shows the reason.
- */
+/** Creates a feeder of a destination with invalid settings: it only shows the reason. */
 export function createInvalidDestinationFeeder(
   settings: DestinationSettings,
   reason: string,

@@ -18,7 +18,7 @@ const QUEUED = [
 ].map((event, index) => ({ sequence: index + 1, event }));
 const SEPARATE = [4, { kind: 'delivered' }];
 
-async function gate(late: LatePolicy | undefined, change: Partial<LateGuardOptions> = {}) {
+async function runGuard(late: LatePolicy | undefined, change: Partial<LateGuardOptions> = {}) {
   const requested: [string, string][] = [];
   const report = await createLateGuard({
     late,
@@ -35,7 +35,7 @@ async function gate(late: LatePolicy | undefined, change: Partial<LateGuardOptio
     ...change,
   })(QUEUED, signal);
   return {
-    asked: requested,
+    requested,
     ...report,
     results: [...report.results],
     waiting: [...report.waiting],
@@ -43,14 +43,14 @@ async function gate(late: LatePolicy | undefined, change: Partial<LateGuardOptio
 }
 
 test.each<[LatePolicy | undefined]>([[undefined], ['send']])(
-  'late usage is looked for where nobody wants that, or what is billed apart is sent as well: %s',
+  'late usage is searched for where nobody wants that, or what is billed separately is sent as well: %s',
   async (late) => {
-    expect(await gate(late)).toStrictEqual({ asked: [], results: [SEPARATE], waiting: [] });
+    expect(await runGuard(late)).toStrictEqual({ requested: [], results: [SEPARATE], waiting: [] });
   },
 );
 
 test('usage that is late is sent, or held back though it is in time', async () => {
-  const { asked: requested, results, ...rest } = await gate('hold');
+  const { requested, results, ...rest } = await runGuard('hold');
   expect(results).toStrictEqual([
     [
       1,
@@ -67,11 +67,13 @@ test('usage that is late is sent, or held back though it is in time', async () =
     ['a', 'a', 'b'].map((tenant) => [tenant, QUEUED[0]?.event.metric]),
   );
   // What an operator sends once more is let through.
-  expect((await gate('hold', { deadLetters: { has: () => true } })).results).toEqual([SEPARATE]);
-  expect((await gate('hold', { invoices: undefined })).results).toEqual([SEPARATE]);
+  expect((await runGuard('hold', { deadLetters: { has: () => true } })).results).toEqual([
+    SEPARATE,
+  ]);
+  expect((await runGuard('hold', { invoices: undefined })).results).toEqual([SEPARATE]);
 });
 
-test('late usage that is billed apart is sent too, or loses the moment that it counts for', async () => {
+test('late usage that is billed separately is sent too, or loses the moment that it counts for', async () => {
   const found: LateEvent[] = [];
   const blocked = { kind: 'retry', reason: 'status 503' } as const;
   const billing = async (events: readonly LateEvent[]): Promise<LateReport> => {
@@ -79,7 +81,7 @@ test('late usage that is billed apart is sent too, or loses the moment that it c
     return { results: new Map([[1, { kind: 'delivered' }]]), waiting: new Set([9]), blocked };
   };
   // A dead letter that is replayed is billed apart as well.
-  const report = await gate('next', {
+  const report = await runGuard('next', {
     billing,
     deadLetters: { has: () => true },
     changes: { sentAt: ({ sequence }) => (sequence === 2 ? CLOSED_UNTIL : CLOSED_UNTIL - 2_000) },
@@ -92,8 +94,8 @@ test('late usage that is billed apart is sent too, or loses the moment that it c
   expect(found.map(({ sequence, sent }) => [sequence, sent.window_start])).toStrictEqual([
     [1, '2026-11-21T08:59:58Z'],
   ]);
-  const none = await gate('next', { billing, changes: { sentAt: () => CLOSED_UNTIL } });
+  const none = await runGuard('next', { billing, changes: { sentAt: () => CLOSED_UNTIL } });
   expect([none.results, none.waiting]).toStrictEqual([[SEPARATE], []]);
   expect(found).toHaveLength(1);
-  expect((await gate('credit')).results).toStrictEqual([SEPARATE]);
+  expect((await runGuard('credit')).results).toStrictEqual([SEPARATE]);
 });

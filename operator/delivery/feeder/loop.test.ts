@@ -34,7 +34,7 @@ const never = (signal: AbortSignal): Promise<void> =>
     signal.addEventListener('abort', () => reject(new Error('ended')), { once: true });
   });
 
-test('a loop that waits sleeps on when there is something to do, or longer than it said', async () => {
+test('a loop that waits sleeps on when there is something to do, or longer than it announced', async () => {
   const { clock, loop, state } = looping(() => ({ kind: 'wait', ms: 1_000, changed: never }));
   loop.start();
   await clock.pass(999);

@@ -46,10 +46,7 @@ export class Loop {
     this.#running = this.#run();
   }
 
-  /**
-   * Stops after the current step, and aborts the step after ten seconds. A stopped loop stays
-   * stopped.
-   */
+  /** Stops after the current step, which it aborts after ten seconds. It stays stopped. */
   async stop(): Promise<void> {
     this.#closed = true;
     await this.#halt();

@@ -55,7 +55,7 @@ describe('the cursor', () => {
     expect(pending.isEmpty()).toBe(true);
   });
 
-  test('moves without the records of what it passes, or is believed moved where it is not', async () => {
+  test('moves without the records of what it passes, or counts as moved where it has not', async () => {
     const { memory, pending, read } = await begun({ commitCursor: async () => FAILED });
     await read();
     settleAll(pending, { 1: DELIVERED, 2: PARKED });

@@ -2,9 +2,7 @@ import type { BlockReason, DeliveryResult, QueuedEvent } from '../delivery-resul
 
 /** Number of refusals in a row from which the destination counts as refusing everything. */
 const EVERYTHING = 1_000;
-/**
- * Most of these that count for one tenant, so that one faulty tenant alone does not block others.
- */
+/** Most of these that count for one tenant, so that a faulty tenant alone blocks nobody. */
 const OF_ONE_TENANT = 500;
 /** Number of refusals in a row that suffices even if all are of one tenant. */
 const AT_MOST = 10_000;

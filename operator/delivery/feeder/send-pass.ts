@@ -16,12 +16,12 @@ import type { TenantProvisioner } from '../lanes/tenant-provisioner.ts';
 import { createLateBilling } from '../late/late-billing.ts';
 import type { InvoiceReconcile } from '../operations/invoice-reconcile.ts';
 import { asOf } from '../records/tenant-changes.ts';
-import { Attempt, DEFERRED, WAITING } from './attempt.ts';
+import { SendAttempt, DEFERRED, WAITING } from './attempt.ts';
 import { type CorrectionGuard, createCorrectionGuard } from './correction-guard.ts';
 import type { FeedRecords } from './feed-records.ts';
 import type { FeederOptions } from './feeder-options.ts';
 import { createLateGuard, type LateGuard } from './late-guard.ts';
-import { createVerification, type Verification } from './verification.ts';
+import { createVerification, type Verify } from './verification.ts';
 
 /** The outcome of one attempt to send. Events without a result are sent again. */
 export interface PassReport {
@@ -30,7 +30,7 @@ export interface PassReport {
   readonly blocked?: BlockReason;
 }
 
-type Step = (attempt: Attempt, signal: AbortSignal) => Promise<void>;
+type SendStep = (attempt: SendAttempt, signal: AbortSignal) => Promise<void>;
 
 /**
  * One attempt to send events. Each event has a state, and each step moves events of some states on:
@@ -53,7 +53,7 @@ export class SendPass {
   readonly #feed: FeedRecords;
   readonly #provisioner: TenantProvisioner;
   readonly #clock: Clock;
-  readonly #verification: Verification;
+  readonly #verification: Verify;
   readonly #corrections: CorrectionGuard;
   readonly #lateGuard: LateGuard;
 
@@ -94,8 +94,8 @@ export class SendPass {
     signal: AbortSignal,
     admitted = false,
   ): Promise<PassReport> {
-    const attempt = new Attempt(queued, this.#feed.inFlight);
-    const steps: readonly Step[] = [
+    const attempt = new SendAttempt(queued, this.#feed.inFlight);
+    const steps: readonly SendStep[] = [
       this.#late,
       this.#age,
       this.#correct,
@@ -108,14 +108,14 @@ export class SendPass {
     return { results: attempt.results(), blocked: attempt.blocked };
   }
 
-  readonly #late: Step = async (attempt, signal) => {
+  readonly #late: SendStep = async (attempt, signal) => {
     const { results, waiting, blocked } = await this.#lateGuard(attempt.ready(), signal);
     for (const sequence of waiting) attempt.move(sequence, WAITING);
     attempt.settleAll(results);
     attempt.block(blocked);
   };
 
-  readonly #age: Step = async (attempt) => {
+  readonly #age: SendStep = async (attempt) => {
     const { maxAgeMs } = this.#destination.limits;
     if (maxAgeMs === undefined) return;
     for (const one of attempt.ready()) {
@@ -125,7 +125,7 @@ export class SendPass {
     }
   };
 
-  readonly #correct: Step = async (attempt) => {
+  readonly #correct: SendStep = async (attempt) => {
     const refused = await this.#corrections(attempt.ready());
     for (const [sequence, { result }] of refused) {
       if (result === undefined) attempt.move(sequence, DEFERRED);
@@ -133,7 +133,7 @@ export class SendPass {
     }
   };
 
-  readonly #admit: Step = async (attempt, signal) => {
+  readonly #admit: SendStep = async (attempt, signal) => {
     const open = attempt.in('ready', 'deferred');
     const report = await this.#provisioner.admit(earliestByTenant(open), signal);
     attempt.block(report.blocked);
@@ -144,7 +144,7 @@ export class SendPass {
     }
   };
 
-  readonly #place: Step = async (attempt) => {
+  readonly #place: SendStep = async (attempt) => {
     if (attempt.blocked?.kind === 'hold') {
       attempt.end();
       return;
@@ -167,7 +167,7 @@ export class SendPass {
     }
   };
 
-  readonly #verify: Step = async (attempt, signal) => {
+  readonly #verify: SendStep = async (attempt, signal) => {
     const { inFlight } = this.#feed;
     const overdue = inFlight.overdue(attempt.ready());
     const { results, blocked } = await this.#verification(overdue, signal);
@@ -185,7 +185,7 @@ export class SendPass {
     }
   };
 
-  readonly #deliver: Step = async (attempt, signal) => {
+  readonly #deliver: SendStep = async (attempt, signal) => {
     const { inFlight } = this.#feed;
     const sendable = attempt.ready();
     if (sendable.length === 0) return;
@@ -207,12 +207,9 @@ export class SendPass {
     attempt.block(blocked);
   };
 
-  /**
-   * Settles events with a final answer, and reports to the provisioner which tenants are known
-   * there.
-   */
+  /** Settles events with a final answer. Reports to the provisioner which tenants are known. */
   #answered(
-    attempt: Attempt,
+    attempt: SendAttempt,
     sent: readonly QueuedEvent[],
     answers: ReadonlyMap<number, FinalAnswer>,
   ): void {

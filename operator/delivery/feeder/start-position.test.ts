@@ -204,7 +204,7 @@ describe('a place that is kept for a destination', () => {
   });
 });
 
-test('events that are gone are not said to be, or said of a cursor that has them all', () => {
+test('events that are gone are not reported, or are reported for a cursor that has them all', () => {
   const at = (sequence: number, retired = {}) =>
     lossText({ kind: 'position', sequence, state: { type: 'lago' }, ...retired }, 5);
   expect([at(5), at(6)]).toStrictEqual([undefined, undefined]);

@@ -90,7 +90,7 @@ test('a sum that was refused is lost, or its events are sent in its place', asyn
   await harness.stop();
 });
 
-test('a destination is asked after an event of a minute whose others it has in the sum of an hour', async () => {
+test('a destination is queried for an event of a minute whose others it has in the sum of an hour', async () => {
   const requested: unknown[] = [];
   const harness = await upgraded({
     cursor: 4,

@@ -82,7 +82,7 @@ test('a sum is compared with other events than those of its tenant, metric and m
   const { questions } = await query(['asked'], NOTHING);
   expect(questions).toHaveLength(1);
   expect(reported(questions[0]?.[1])).toStrictEqual([
-    'asked delivered',
+    'queried delivered',
     'same delivered',
     'dead not',
     'parked not',
@@ -101,7 +101,7 @@ test('a sum is compared with other events than those of its tenant, metric and m
 test('an event is sent twice, or never, by what the destination says of it', async () => {
   const uncertain = new Map([
     ['same', 'sums differ'],
-    ['asked', 'never said of one that is known'],
+    ['asked', 'never reported for one that is known'],
   ]);
   const known = new Set(['asked', 'dead']);
   const { results } = await query(['asked', 'same', 'second'], {
@@ -127,7 +127,7 @@ test('an event is sent twice, or never, by what the destination says of it', asy
   });
 });
 
-test('an event is sent though the destination could not be asked this time, or never can be', async () => {
+test('an event is sent though the destination could not be queried this time, or never can be', async () => {
   const retry = { kind: 'retry', reason: 'status 503' } as const;
   expect(await query(['asked'], retry)).toMatchObject({ results: [], blocked: retry });
   const { results } = await query(['asked', 'same'], NOTHING, { destination: {} });

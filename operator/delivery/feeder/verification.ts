@@ -36,7 +36,7 @@ export interface VerificationReport {
   readonly blocked?: BlockReason;
 }
 
-export type Verification = (
+export type Verify = (
   overdue: readonly QueuedEvent[],
   signal: AbortSignal,
 ) => Promise<VerificationReport>;
@@ -50,7 +50,7 @@ const BY_FORCE = 'replay it by force to send it anyway';
  * Creates a query for events that the destination may have received and forgotten
  * (docs/explanation/delivery.md#memory-of-ids).
  */
-export function createVerification(options: VerificationOptions): Verification {
+export function createVerification(options: VerificationOptions): Verify {
   const { destination, inFlight } = options;
   return async (overdue, signal) => {
     const results = new Map<number, DeliveryResult>();

@@ -30,7 +30,7 @@ function createWorld(seconds = 5) {
   return { clock, added, calls, givenUp, arrived, mostAtOnce: () => mostAtOnce };
 }
 
-test('tenants whose plans change at once are asked for together, a hundred in one question', async () => {
+test('tenants whose plans change at once are queried together, a hundred in one request', async () => {
   const { clock, added, calls, arrived, mostAtOnce } = createWorld();
   for (const tenant of TENANTS) added.add(tenant);
   expect(TENANTS.filter((tenant) => arrived.has(tenant, BEFORE))).toStrictEqual([]);
@@ -54,7 +54,7 @@ test('who waited long for the question is not given up before it differs for hal
   expect(givenUp).toStrictEqual([first]);
 });
 
-test('who is forgotten while waiting is not asked for', async () => {
+test('a tenant that is forgotten while waiting is not queried', async () => {
   const { clock, calls, arrived } = createWorld();
   for (const tenant of TENANTS.slice(0, 3)) arrived.has(tenant, BEFORE);
   arrived.forget('t1');

@@ -41,10 +41,7 @@ interface ChangeLaneOptions {
   readonly leaving: Pick<OffboardRequests, 'has'>;
   /** Called after news about a change. */
   readonly onNews: () => void;
-  /**
-   * Called before a plan is changed although the sums of the tenant still differ after half an
-   * hour.
-   */
+  /** Called before a change of plan although the tenant's sums still differ after half an hour. */
   readonly onGivenUp: (tenant: string) => void;
   readonly onDone: (tenant: string, change: PendingChange, from: number) => void;
   readonly onRefused: (tenant: string, reason: string) => void;
@@ -118,10 +115,7 @@ export class ChangeLane {
     this.#arrived.stop();
   }
 
-  /**
-   * Returns when a change is checked next, monotonic milliseconds. A new request is checked at
-   * once.
-   */
+  /** Returns when a change is checked next, monotonic milliseconds. A new one is due at once. */
   #nextCheckOf(tenant: string): number {
     const next = this.#nextChecks.get(tenant);
     return next?.before === this.#options.changes.pendingOf(tenant)?.before ? (next?.at ?? 0) : 0;

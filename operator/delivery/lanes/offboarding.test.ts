@@ -121,7 +121,7 @@ test('a tenant that never had an event there has nothing to end', async () => {
   await harness.stop();
 });
 
-test('a tenant that comes back after its end is provisioned anew', async () => {
+test('a tenant that comes back after its end is provisioned again', async () => {
   const harness = createHarness();
   await harness.append(...eventsOf(['a']));
   await harness.start();

@@ -9,7 +9,7 @@ import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import type { DeliveryRecords, OffboardRequest } from '../records/delivery-records.ts';
 import type { ParkedTenants } from './parked-tenants.ts';
 import type { PlanChanges } from './plan-changes.ts';
-import type { TenantSource } from './tenant-directory.ts';
+import type { TenantLookup } from './tenant-directory.ts';
 import type { TenantProvisioner } from './tenant-provisioner.ts';
 import type { UsageToCome } from './usage-to-come.ts';
 
@@ -61,7 +61,7 @@ interface OffboardingOptions {
   readonly destination: Destination;
   readonly ledger: Ledger;
   readonly records: DeliveryRecords;
-  readonly tenants: TenantSource;
+  readonly tenants: TenantLookup;
   readonly provisioner: TenantProvisioner;
   readonly parked: ParkedTenants;
   readonly deadLetters: DeadLetterIndex;

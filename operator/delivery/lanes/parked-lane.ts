@@ -40,9 +40,7 @@ interface ParkedLaneOptions extends LaneOptions {
   readonly pending: Pick<Pending, 'isParking'>;
 }
 
-/**
- * Interval between checks of a tenant that waits for a change of plan. The change itself wakes it.
- */
+/** Interval between checks of a tenant whose plan changes. The change itself wakes it. */
 const CHANGE_CHECK_MS = 60_000;
 
 /**

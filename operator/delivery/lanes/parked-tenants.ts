@@ -24,9 +24,7 @@ interface ParkedState {
   readonly events: number;
 }
 
-/**
- * The parked tenants, each with the reason and the next attempt. Their events are ledger records.
- */
+/** Parked tenants, each with the reason and the next attempt. Their events are records. */
 export class ParkedTenants {
   readonly #records: DeliveryRecords;
   readonly #clock: Clock;
@@ -90,10 +88,7 @@ export class ParkedTenants {
     this.#change(tenant, ({ events }) => ({ events: events + 1 }));
   }
 
-  /**
-   * Notes that parked events of the tenant are settled. Other due tenants come before its next
-   * events.
-   */
+  /** Notes settled events of a parked tenant. Other due tenants come before its next events. */
   settledEvents(tenant: string, events: number): void {
     const state = this.#states.get(tenant);
     if (state === undefined || events === 0) return;
@@ -114,9 +109,7 @@ export class ParkedTenants {
     });
   }
 
-  /**
-   * Notes that all parked events of the tenant wait for a change of plan. Checks again after `ms`.
-   */
+  /** Notes that the tenant's parked events wait for a change of plan. Checks after `ms`. */
   waitForChange(tenant: string, ms: number): void {
     const retryAt = this.#clock.monotonic() + ms;
     this.#change(tenant, () => ({ reason: WAITS_FOR_CHANGE, failures: 0, retryAt }));

@@ -162,9 +162,7 @@ export class PlanChanges {
     );
   }
 
-  /**
-   * Decides whether events are sent now or wait, by sequence number. Writes the decisions first.
-   */
+  /** Decides if events are sent or wait, by sequence number. Writes the decisions first. */
   async place(queued: readonly QueuedEvent[]): Promise<PlaceReport> {
     const placements = new Map<number, Placement>();
     const noted = new Map<string, TenantChanges>();

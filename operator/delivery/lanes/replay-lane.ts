@@ -14,7 +14,7 @@ export interface ReplayResult {
 }
 
 /** A replay whose answer waits for the outcome of the letters. */
-interface Session {
+interface ReplaySession {
   readonly waiting: Set<number>;
   replayed: number;
   stillRejected: number;
@@ -33,11 +33,8 @@ interface ReplayLaneOptions extends LaneOptions {
  */
 export class ReplayLane {
   readonly #options: ReplayLaneOptions;
-  readonly #sessions = new Set<Session>();
-  /**
-   * Monotonic milliseconds; 0 at the start, as earlier processes may have left letters. Undefined
-   * without letters.
-   */
+  readonly #sessions = new Set<ReplaySession>();
+  /** Monotonic ms; 0 at the start: earlier processes may have left letters. Undefined if none. */
   #retryAt: number | undefined = 0;
   #failures = 0;
 
@@ -57,9 +54,7 @@ export class ReplayLane {
     return Math.max(0, this.#retryAt - this.#options.clock.monotonic());
   }
 
-  /**
-   * Waits until all of these letters are settled, at most 20 s. Call it before the first is sent.
-   */
+  /** Waits until all these letters are settled, at most 20 s. Call it before sending one. */
   async follow(sequences: readonly number[]): Promise<ReplayResult> {
     const done = new AbortController();
     const session = { waiting: new Set(sequences), replayed: 0, stillRejected: 0, done };

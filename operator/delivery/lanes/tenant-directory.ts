@@ -9,11 +9,11 @@ import type { DeliveryRecords } from '../records/delivery-records.ts';
  */
 export class TenantDirectory {
   readonly #records: DeliveryRecords;
-  readonly #tenants: TenantSource;
+  readonly #tenants: TenantLookup;
   readonly #maxBackfillMs: () => number;
   readonly #lastProvisioned = new Map<string, Tenant>();
 
-  constructor(records: DeliveryRecords, tenants: TenantSource, maxBackfillMs: () => number) {
+  constructor(records: DeliveryRecords, tenants: TenantLookup, maxBackfillMs: () => number) {
     this.#records = records;
     this.#tenants = tenants;
     this.#maxBackfillMs = maxBackfillMs;
@@ -70,7 +70,7 @@ function withBillableFrom(tenant: Tenant, billableFrom: number | undefined): Ten
 }
 
 /** The tenants that discovery knows. */
-export interface TenantSource {
+export interface TenantLookup {
   find(id: string): Tenant | undefined;
   /** Returns a tenant that another process has discovered, perhaps before this one. */
   recorded?(id: string): Promise<Tenant | undefined>;
@@ -80,10 +80,7 @@ export interface TenantSource {
   openGaps?(): (id: string) => boolean;
 }
 
-/**
- * Returns a tenant from an event alone. Usage may be pushed for tenants that discovery does not
- * know.
- */
+/** Returns a tenant from an event alone: pushed usage may be of undiscovered tenants. */
 export function tenantOfEvent({ tenant, region = '' }: UsageEvent): Tenant {
   return { ...unknownTenant(tenant), region };
 }

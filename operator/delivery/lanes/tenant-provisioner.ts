@@ -19,10 +19,7 @@ const MAX_REFUSALS = 3;
 /** Number of failed tenants, without a success, after which the others of a batch are not tried. */
 const DOWN_AFTER = 3;
 
-/**
- * `refusals` counts how often the destination refused the tenant as unknown since an accepted
- * event.
- */
+/** `refusals`: how often the destination refused the tenant as unknown since an accepted event. */
 type TenantState =
   | { readonly kind: 'ready'; readonly fingerprint: string; readonly refusals: number }
   | { readonly kind: 'failing'; readonly failures: number; readonly since: number };
@@ -68,9 +65,7 @@ export class TenantProvisioner {
     this.#options = options;
   }
 
-  /**
-   * Provisions tenants that need it. `firstEvents` has the earliest event to send of each tenant.
-   */
+  /** Provisions tenants that need it. `firstEvents`: each tenant's earliest event to send. */
   async admit(
     firstEvents: ReadonlyMap<string, UsageEvent>,
     signal: AbortSignal,
@@ -130,9 +125,7 @@ export class TenantProvisioner {
     return this.#isSure(tenant) ? DONE : this.#provisionAlone(tenant, signal);
   }
 
-  /**
-   * Provisions the tenant again before the next attempt, because the destination's state changed.
-   */
+  /** Provisions the tenant again before the next attempt: the destination's state changed. */
   recheck(tenant: string): void {
     const state = this.#states.get(tenant);
     if (state?.kind === 'ready') this.#states.set(tenant, { ...state, fingerprint: '' });
@@ -219,10 +212,7 @@ export class TenantProvisioner {
     return state?.kind === 'ready' && state.fingerprint === tenantFingerprint(tenant);
   }
 
-  /**
-   * Returns why all events of a tenant wait. During a change of plan, usage of the old plan is
-   * sent.
-   */
+  /** Returns why all events wait. During a change of plan, usage of the old plan is sent. */
   #parkedReason(id: string): string | undefined {
     const { parked, changes } = this.#options;
     const reason = parked.reasonOf(id);

@@ -1,5 +1,5 @@
 import type { Clock } from '../../telemetry/clock.ts';
-import type { TenantSource } from './tenant-directory.ts';
+import type { TenantLookup } from './tenant-directory.ts';
 
 /** A plan or tenant that ends at a destination after all of its usage is delivered. */
 export interface Ending {
@@ -27,7 +27,7 @@ export type UsageToCome = (
 ) => Promise<boolean>;
 
 export function createUsageToCome(options: {
-  readonly tenants: Pick<TenantSource, 'openGaps'>;
+  readonly tenants: Pick<TenantLookup, 'openGaps'>;
   readonly clock: Clock;
   readonly maxBackfillMs: () => number;
 }): UsageToCome {

@@ -7,7 +7,7 @@ import {
   type QueuedEvent,
 } from '../delivery-result.ts';
 import type { CorrectionGuard } from '../feeder/correction-guard.ts';
-import type { Verification } from '../feeder/verification.ts';
+import type { Verify } from '../feeder/verification.ts';
 import type { TenantDirectory } from '../lanes/tenant-directory.ts';
 import type { InFlight } from '../records/in-flight.ts';
 import type { LateLines, PricedEvent } from './late-lines.ts';
@@ -21,9 +21,7 @@ export interface LateReport {
   readonly blocked?: BlockReason;
 }
 
-/**
- * A late event. `sent` is its form at the destination, where a change of plan may have moved it.
- */
+/** A late event. `sent`: its form at the destination, where a change of plan may move it. */
 export interface LateEvent extends QueuedEvent {
   readonly sent: QueuedEvent['event'];
 }
@@ -33,7 +31,7 @@ interface LateBillingOptions {
   readonly policy: Extract<LatePolicy, 'next' | 'credit'>;
   readonly lines: Pick<LateLines, 'add'>;
   readonly corrections: CorrectionGuard;
-  readonly verify: Verification;
+  readonly verify: Verify;
   readonly inFlight: Pick<InFlight, 'mayHave' | 'overdue'>;
   readonly directory: Pick<TenantDirectory, 'find'>;
 }

@@ -135,7 +135,7 @@ test('Stripe: usage that comes too late is a line of its own on the next invoice
   expect(await one.report()).toMatchObject({ differing: 0 });
 });
 
-test('Stripe: a key that may not make lines is told, and usage goes on', async () => {
+test('Stripe: a key that may not make lines is reported, and usage goes on', async () => {
   const one = await withStripe('next');
   await january(one, ['01-31T22:00', '4']);
   const path = '/v1/invoiceitems';
@@ -381,7 +381,7 @@ test('Lago: late usage is not billed without the coupon that its charge had', as
   expect(one.lago.state.invoices.filter(({ type }) => type === 'one_off')).toStrictEqual([]);
 });
 
-test('Lago: a credit that needs a licence is told with its amount', async () => {
+test('Lago: a credit that needs a licence is reported with its amount', async () => {
   const one = await creditAtLago({ isPremium: false });
   const reason = expect.stringContaining('-8.02 USD: credit notes need a licence of Lago');
   await vi.waitFor(() =>

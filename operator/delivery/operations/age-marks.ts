@@ -22,9 +22,7 @@ export function addToMarks(
   return marks.map((mark) => (at < mark.at ? { ...mark, before: mark.before + nanos } : mark));
 }
 
-/**
- * Returns the marks of the usage that stays open after `nanos` of usage before `until` is closed.
- */
+/** Returns the marks of usage that stays open once `nanos` of usage before `until` is closed. */
 export function closeMarks(
   marks: readonly AgeMark[],
   until: number,
@@ -35,10 +33,7 @@ export function closeMarks(
     .map(({ at, before }) => ({ at, before: before - nanos }));
 }
 
-/**
- * Adds a mark for the usage that is open now if the last mark is five days old. Drops unneeded
- * marks.
- */
+/** Marks the usage that is open now, at most every five days. Drops unneeded marks. */
 export function markAge(marks: readonly AgeMark[], open: bigint, now: number): readonly AgeMark[] {
   if (open === 0n) return [];
   const oldest = marks.findLastIndex(({ at }) => at <= now - UNCOVERED_MS);

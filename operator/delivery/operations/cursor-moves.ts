@@ -51,10 +51,7 @@ export class CursorMoves {
     return { kind: 'moved', sequence, warnings, forced: closed };
   }
 
-  /**
-   * Yields stored events after one position, up to another. Unreadable events are skipped by force
-   * only.
-   */
+  /** Yields stored events between two positions. Skips unreadable events by force only. */
   async *#between(after: number, to: number, force: boolean): AsyncGenerator<QueuedEvent> {
     let position = after;
     while (position < to) {
@@ -66,9 +63,7 @@ export class CursorMoves {
     }
   }
 
-  /**
-   * Skips events and notes them in the same write, except those that the cursor had passed before.
-   */
+  /** Skips events and notes them in the same write, except those the cursor had passed. */
   async #skip(from: number, to: number): Promise<OperationFailed | undefined> {
     const { settings, records, ledger } = this.#options;
     const passed = Math.max(from, (await records.state())?.resentUntil ?? 0);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { TotalsOutcome } from '../../destinations/destination.ts';
+import type { RecordedTotalOutcome } from '../../destinations/destination.ts';
 import { createMemoryLogger } from '../../telemetry/testing/memory-logger.ts';
 import { createFakeDestination } from '../testing/fake-destination.ts';
 import { createHarness, eventsOf, type Harness } from '../testing/harness.ts';
@@ -16,8 +16,8 @@ interface Watched {
   readonly watch: DriftWatch;
   readonly logger: ReturnType<typeof createMemoryLogger>;
   /** What the destination says it has, by tenant. */
-  readonly totals: Map<string, TotalsOutcome>;
-  readonly asked: () => number;
+  readonly totals: Map<string, RecordedTotalOutcome>;
+  readonly requests: () => number;
   readonly stop: () => Promise<void>;
 }
 
@@ -27,7 +27,7 @@ interface Watched {
  */
 async function watched(): Promise<Watched> {
   const clock = createVirtualClock();
-  const totals = new Map<string, TotalsOutcome>();
+  const totals = new Map<string, RecordedTotalOutcome>();
   const total = (quantity: string) => ({ kind: 'total', quantity }) as const;
   for (const tenant of ['a', 'b']) totals.set(tenant, total('0.050000001'));
   let requested = 0;
@@ -53,7 +53,7 @@ async function watched(): Promise<Watched> {
     watch,
     logger,
     totals,
-    asked: () => requested,
+    requests: () => requested,
     stop: async () => {
       stopping.abort();
       await running;
@@ -83,13 +83,13 @@ test('a day is compared when it is over, and once where nothing differs', async 
     differing: 0,
   });
   expect(await metrics(one)).toContain('{destination="fake"} 0');
-  const requested = one.asked();
+  const requested = one.requests();
   await clock.pass(6 * HOUR_MS);
-  expect(one.asked()).toBe(requested);
+  expect(one.requests()).toBe(requested);
   await one.stop();
 });
 
-test('usage that a billing system has lost is told, and again compared until it is there', async () => {
+test('usage that a billing system has lost is reported, and compared again until it is there', async () => {
   const one = await watched();
   const { clock } = one.harness;
   one.totals.set('b', { kind: 'total', quantity: '0.033333334' });
@@ -109,7 +109,7 @@ test('usage that a billing system has lost is told, and again compared until it 
   await one.stop();
 });
 
-test('a billing system that does not answer is asked again', async () => {
+test('a billing system that does not answer is queried again', async () => {
   const one = await watched();
   const { clock } = one.harness;
   one.totals.set('a', { kind: 'retry', reason: 'down' });
@@ -120,7 +120,7 @@ test('a billing system that does not answer is asked again', async () => {
   await one.stop();
 });
 
-test('what doubles cannot tell apart is no difference, one event is', () => {
+test('a difference below the precision of doubles counts as none, one event counts', () => {
   const row = (delivered: string, difference: string): ReconcileRow => ({
     tenant: 'a',
     metric: METRIC,

@@ -11,9 +11,7 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 /** Interval between checks whether a comparison is due. */
 const CHECK_EVERY_MS = 600_000;
-/**
- * Wait after the end of a day before it is compared. Billing systems take a while to add usage up.
- */
+/** Wait after the end of a day before its comparison. Billing systems need time to add up. */
 const SETTLING_MS = HOUR_MS;
 /** Wait before a comparison with differences, or without answers, is repeated. */
 const AGAIN_AFTER_MS = HOUR_MS;

@@ -8,10 +8,7 @@ import { addToMarks, type AgeMark, agedMark, closeMarks, markAge } from './age-m
  * (docs/explanation/delivery.md#invoices). Sums are nano-units, times milliseconds since the epoch.
  */
 export interface Balance {
-  /**
-   * Usage before this moment is closed: finally invoiced, or never will be. Absent if none is
-   * closed.
-   */
+  /** Usage before it is closed: finally invoiced, or never will be. Absent if none is closed. */
   until?: number;
   /** Delivered usage that begins at `until` or later. */
   open: bigint;
@@ -25,9 +22,7 @@ export interface Balance {
   invoiced: bigint;
   /** Last change of `missing`. */
   changedAt: number;
-  /**
-   * A period that the last invoice lines do not cover. `from` is absent if it has no known start.
-   */
+  /** A period that the last invoice lines do not cover. `from`: absent without a known start. */
   hole?: { readonly from?: number; readonly to: number };
   /** Price of one unit on the last line with a price. */
   price?: { readonly each: number; readonly currency: string };
@@ -60,10 +55,7 @@ export interface TenantBalances {
 
 export interface CountedLines {
   readonly nanos: bigint;
-  /**
-   * Lines that end by this moment are included. Infinity: an earlier release counted all lines at
-   * once.
-   */
+  /** Lines that end by then are included. Infinity: a release that counted all lines at once. */
   readonly to: number;
 }
 
@@ -120,7 +112,7 @@ export function closedFor({ metrics, until, open }: TenantBalances, metric: stri
   return closed ?? (until === undefined ? undefined : closedUntil(metric, until, open));
 }
 
-export interface Closing {
+export interface ClosedMetric {
   readonly until: number;
   /** Delivered usage that begins at `until` or later. */
   readonly staying: bigint;
@@ -140,7 +132,7 @@ export function applyInvoices(
     readonly open: readonly OpenUsage[];
     readonly since: number;
   },
-  closing: ReadonlyMap<string, Closing>,
+  closing: ReadonlyMap<string, ClosedMetric>,
   now: number,
 ): void {
   const { invoices, open, since } = answer;
@@ -180,9 +172,7 @@ export function applyInvoices(
   }
 }
 
-/**
- * Closes usage that no invoice covers and that is too old for a coming one. Complete tenants only.
- */
+/** Closes usage without an invoice, too old for a coming one. Complete tenants only. */
 function closeUncovered(
   { isComplete, open }: TenantBalances,
   metric: string,
@@ -202,10 +192,7 @@ function closeUncovered(
   balance.marks = markAge(balance.marks, balance.open, now);
 }
 
-/**
- * Returns whether a balance differs by more than the rounding of a billing system that uses
- * doubles.
- */
+/** Returns whether a balance differs by more than the rounding of doubles. */
 export function isMismatch({ missing, invoiced }: Balance): boolean {
   const difference = Math.abs(Number(missing));
   return difference > Math.max(1_000, 1e-9 * Math.abs(Number(invoiced)));
@@ -266,10 +253,7 @@ function priceOf(lines: readonly UsageLine[], currency = ''): Pick<Balance, 'pri
   return { price: { each: Number(priced.amount) / Number(priced.quantity), currency } };
 }
 
-/**
- * Returns the unit prices of lines with the same period and quantity: they charge the same usage
- * twice.
- */
+/** Returns unit prices of lines with equal period and quantity: they charge usage twice. */
 function pricesAtOnce(lines: readonly UsageLine[]): readonly number[] | undefined {
   const alike = Map.groupBy(lines, ({ from, to, quantity, dimensions = {} }) =>
     JSON.stringify([from, to, quantity, dimensions]),

@@ -101,7 +101,7 @@ function createWorld() {
     unitsOf,
     operator,
     append,
-    asked: () => requested,
+    requested: () => requested,
     deliver: async (at: number, units: number) => {
       arrived.push({ at, by: hour(), units });
       return append(at, units);
@@ -232,7 +232,7 @@ test('a line that reaches into the running period does not hold up the others of
   expect(report?.examples).toMatchObject([{ difference: '-5' }]);
 });
 
-test('what is invoiced twice is told after an hour, with the other sign', async () => {
+test('what is invoiced twice is reported after an hour, with the other sign', async () => {
   const world = createWorld();
   const operator = world.operator();
   await world.deliver(1, 5);
@@ -267,7 +267,7 @@ test('a tenant whose usage is partly deleted is compared from its next invoice o
   ]);
 });
 
-test('no tenant is asked for more often than once an hour', async () => {
+test('no tenant is queried more often than once an hour', async () => {
   const world = createWorld();
   const operator = world.operator();
   await world.deliver(1, 5);
@@ -277,10 +277,10 @@ test('no tenant is asked for more often than once an hour', async () => {
     world.turnTo(3 + minute / 60);
     await operator.poll(10, signal);
   }
-  expect(world.asked()).toBe(1);
+  expect(world.requested()).toBe(1);
 });
 
-test('where there are many tenants each is asked for once an hour all the same', async () => {
+test('where there are many tenants each is still queried once an hour', async () => {
   const one = createWorld();
   const events = Array.from({ length: 60 }, (_, index) =>
     testEvent({ tenant: `tenant-${index}`, id: `event ${index}`, windowStart: START }),
@@ -292,7 +292,7 @@ test('where there are many tenants each is asked for once an hour all the same',
   for (let poll = 1; poll <= 7; poll += 1) {
     one.turnTo(poll / 6);
     await operator.poll(2, signal);
-    requested.push(one.asked());
+    requested.push(one.requested());
   }
   expect(requested).toStrictEqual([10, 20, 30, 40, 50, 60, 70]);
 });

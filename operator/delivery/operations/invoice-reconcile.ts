@@ -30,12 +30,9 @@ interface InvoiceReconcileOptions extends InvoiceTallyOptions {
   readonly recheck: (tenant: string) => void;
 }
 
-type Answer = Extract<InvoicesOutcome, { kind: 'invoices' }>;
+type InvoicesAnswer = Extract<InvoicesOutcome, { kind: 'invoices' }>;
 
-/**
- * Compares a destination's invoices with the delivered usage
- * (docs/explanation/delivery.md#invoices).
- */
+/** Compares invoices with delivered usage (docs/explanation/delivery.md#invoices). */
 export class InvoiceReconcile {
   readonly #options: InvoiceReconcileOptions;
   readonly #tally: InvoiceTally;
@@ -68,8 +65,7 @@ export class InvoiceReconcile {
   }
 
   /**
-   * Returns the end of a tenant's final invoices for a metric, by the last answer; undefined
-   * without any.
+   * Returns the end of a tenant's final invoices for a metric, by the last answer; or undefined.
    */
   async closedUntil(tenant: string, metric: string): Promise<number | undefined> {
     await this.#tally.load();
@@ -100,16 +96,15 @@ export class InvoiceReconcile {
   }
 
   /**
-   * Usage delivered after `at` is not in the sums yet. Tenants with a later invoice are queried
-   * again.
+   * Usage delivered after `at` is not in the sums: it queries tenants with later invoices again.
    */
   async #query(
     tenants: readonly string[],
     at: number,
     signal: AbortSignal,
-  ): Promise<ReadonlyMap<string, Answer>> {
+  ): Promise<ReadonlyMap<string, InvoicesAnswer>> {
     const { invoices, describe, recheck, clock } = this.#options;
-    const answers = new Map<string, Answer>();
+    const answers = new Map<string, InvoicesAnswer>();
     await pLimit(CONCURRENT_QUESTIONS).map([...tenants], async (id) => {
       const query = { tenant: await describe(id), since: at - MEMORY_MS };
       const outcome = await invoices.list(query, signal);
@@ -128,7 +123,7 @@ export class InvoiceReconcile {
   }
 
   async #compare(
-    given: ReadonlyMap<string, Answer>,
+    given: ReadonlyMap<string, InvoicesAnswer>,
     at: number,
     signal: AbortSignal,
   ): Promise<void> {
@@ -158,7 +153,7 @@ export class InvoiceReconcile {
   }
 
   /** Assigns the invoice lines of a shared payer to one of its tenants. */
-  #shared(answers: ReadonlyMap<string, Answer>): ReadonlyMap<string, Answer> {
+  #shared(answers: ReadonlyMap<string, InvoicesAnswer>): ReadonlyMap<string, InvoicesAnswer> {
     const { tenants } = this.#tally;
     for (const [id, { payer }] of answers) {
       const tenant = tenants.get(id);

@@ -11,9 +11,7 @@ export interface TallyState {
   readonly begunWhole: boolean;
 }
 
-/**
- * An event that the cursor has passed and that may still be sent: a dead letter, or a parked one.
- */
+/** An event that the cursor has passed and may still be sent: a dead letter, or parked. */
 export interface WaitingEvent {
   readonly sequence: number;
   readonly tenant: string;

@@ -8,10 +8,7 @@ const NANOS = 1e9;
 const MAX_EXAMPLES = 20;
 /** Most tenants in the text of a cause. */
 const MAX_NAMES = 5;
-/**
- * How long an excess must last. Usage delivered out of order is an excess until the cursor passes
- * it.
- */
+/** How long an excess must last: usage out of order is one until the cursor passes it. */
 const EXCESS_AFTER_MS = 3_600_000;
 
 /** The comparison of a destination's invoices with the delivered usage. */
@@ -20,9 +17,7 @@ export interface InvoiceReport {
   readonly comparedAt: number;
   /** Number of tenants with a compared invoice. */
   readonly tenants: number;
-  /**
-   * Number of tenants whose invoices could not be fetched. `problem` is the reason of the first.
-   */
+  /** Number of tenants whose invoices could not be fetched. `problem`: the first one's reason. */
   readonly unanswered: number;
   readonly problem?: string;
   /** Number of pairs of tenant and metric with a difference. */

@@ -90,7 +90,7 @@ test('tenants with one customer are held against its invoices together, whoever 
   expect(await world.told()).toMatchObject({ differing: 0, tenants: 2 });
 });
 
-test('what is missing of a shared customer is told once, with its worth and with the tenants', async () => {
+test('what is missing of a shared customer is reported once, with its worth and with the tenants', async () => {
   const world = createWorld(() => 'cus_1');
   await world.use('beta', 5, 4);
   await world.use('acme', 1, 3);
@@ -110,7 +110,7 @@ test('what is missing of a shared customer is told once, with its worth and with
   });
 });
 
-test('tenants with customers of their own are told apart', async () => {
+test('tenants with customers of their own are compared separately', async () => {
   const world = createWorld((tenant) => `cus_${tenant}`);
   await world.use('beta', 5, 4);
   await world.use('acme', 1, 4);
@@ -124,7 +124,7 @@ test('tenants with customers of their own are told apart', async () => {
   );
 });
 
-test('a metric that two prices charge at once is told with both of them', async () => {
+test('a metric that two prices charge at once is reported with both of them', async () => {
   const world = createWorld(() => 'cus_1');
   await world.use('acme', 1, 3);
   world.bill('3', '6');

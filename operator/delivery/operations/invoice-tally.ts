@@ -11,7 +11,7 @@ import type { DeliveryRecords } from '../records/delivery-records.ts';
 import { isUnsent } from '../records/sequence-sets.ts';
 import {
   addDelivered,
-  type Closing,
+  type ClosedMetric,
   emptyBalances,
   type TenantBalances,
 } from './invoice-balance.ts';
@@ -113,7 +113,7 @@ export class InvoiceTally {
   async divide(
     cuts: ReadonlyMap<string, ReadonlyMap<string, Cut>>,
     signal: AbortSignal,
-  ): Promise<ReadonlyMap<string, ReadonlyMap<string, Closing>>> {
+  ): Promise<ReadonlyMap<string, ReadonlyMap<string, ClosedMetric>>> {
     const { ledger, records, wants, changes, clock } = this.#options;
     const { horizon } = ledger.stats();
     const sums = new Map<string, Map<string, { until: number; staying: bigint; late: bigint }>>();

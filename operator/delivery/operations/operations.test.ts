@@ -145,7 +145,7 @@ describe('dead letters', () => {
     await harness.stop();
   });
 
-  test('are replayed once though an operator asks twice', async () => {
+  test('are replayed once though an operator requests it twice', async () => {
     const harness = await withDeadLetters();
     harness.destination.react = () => 'accept';
     const before = harness.destination.calls.length;

@@ -24,15 +24,9 @@ import {
 /** Records changed in one write. */
 const CHUNK = 500;
 
-/**
- * The manual operations at a destination (docs/explanation/delivery.md#operations). An event id
- * names a letter.
- */
+/** Manual operations (docs/explanation/delivery.md#operations). An event id names a letter. */
 export interface Operations {
-  /**
-   * Returns dead letters after a sequence number, in order, including those that are being
-   * replayed.
-   */
+  /** Returns dead letters after a sequence number, in order, with those in replay. */
   deadLetters(after: number, limit: number): Promise<DeadLetterPage>;
   /**
    * Sends letters again; without ids, all of them. Letters of closed periods, and letters that may
@@ -60,7 +54,7 @@ interface OperationsOptions extends CursorMovesOptions {
 }
 
 /** The risks of a replay. */
-interface Reach {
+interface ReplayRisks {
   readonly wantsForce: boolean;
   /** For people. */
   readonly reason?: string;
@@ -98,7 +92,7 @@ export class FeedOperations implements Operations {
     if (settings.suspend) return { kind: 'failed', reason: 'destination is suspended' };
     const marked: number[] = [];
     const unknown = unknownAmong(ids);
-    let reach: Reach = { wantsForce: false };
+    let reach: ReplayRisks = { wantsForce: false };
     const failed = await this.#inOrder(async () => {
       reach = await this.#reachOf(ids);
       if (reach.wantsForce && !force) return undefined;
@@ -128,7 +122,7 @@ export class FeedOperations implements Operations {
   }
 
   /** Returns the risks of replaying the selected letters. */
-  async #reachOf(ids: readonly string[] | undefined): Promise<Reach> {
+  async #reachOf(ids: readonly string[] | undefined): Promise<ReplayRisks> {
     const closed = await this.#options.closedPeriods(this.#deadAmong(ids));
     const uncertainty = await this.#uncertainLetters(this.#deadAmong(ids));
     const texts = [closed, uncertainty?.text].filter((text) => text !== undefined);

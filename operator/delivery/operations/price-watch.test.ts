@@ -55,7 +55,7 @@ async function watched() {
   return {
     harness,
     clock,
-    asked: requested,
+    requested,
     watch,
     logger,
     setBooks: (next: readonly PriceBook[]) => {
@@ -80,8 +80,8 @@ const DIFFERENCES: readonly PriceDifference[] = [
   ),
 ];
 
-test('a destination is asked for the prices of what it is given, and nothing else', async () => {
-  const { asked: requested, stop } = await watched();
+test('a destination is queried for the prices of what it is sent, and nothing else', async () => {
+  const { requested, stop } = await watched();
   expect(requested).toHaveLength(1);
   const [meant, ...others] = requested[0]?.books ?? [];
   expect(others).toStrictEqual([]);
@@ -91,9 +91,9 @@ test('a destination is asked for the prices of what it is given, and nothing els
   await stop();
 });
 
-test('prices that differ are told until they are as they should be', async () => {
+test('prices that differ are reported until they are as they should be', async () => {
   const world = await watched();
-  const { clock, watch, harness, logger, setAnswer, asked: requested, stop } = world;
+  const { clock, watch, harness, logger, setAnswer, requested, stop } = world;
   await clock.until(() => watch.reportOf('fake') !== undefined);
   expect(watch.reportOf('fake')).toStrictEqual({ differing: 0, examples: [] });
   setAnswer(answered(DIFFERENCES));
@@ -122,7 +122,7 @@ test('prices that differ are told until they are as they should be', async () =>
 });
 
 test('prices are compared every hour, and at once when a book changes', async () => {
-  const { clock, asked: requested, setBooks, stop } = await watched();
+  const { clock, requested, setBooks, stop } = await watched();
   const began = clock.now();
   await clock.until(() => requested.length > 1);
   expect(clock.now() - began).toBeGreaterThanOrEqual(HOUR_MS - 60_000);
@@ -134,7 +134,7 @@ test('prices are compared every hour, and at once when a book changes', async ()
 });
 
 test('a plan that is not there, and one that nobody has a book for, differ in nothing', async () => {
-  const { clock, watch, setAnswer, setBooks, asked: requested, stop } = await watched();
+  const { clock, watch, setAnswer, setBooks, requested, stop } = await watched();
   setAnswer(answered(DIFFERENCES, false));
   await clock.until(() => requested.length > 1);
   await clock.until(() => watch.reportOf('fake') === undefined);
@@ -153,9 +153,9 @@ test('what makes no invoices has no prices, and what cannot start says why', asy
   });
   await harness.start();
   const question = { books: [], defaultPlan: 'a', day: '2026-11-21' };
-  const ask = (name: string) => harness.delivery.comparePrices(name, question, NEVER);
-  expect(await ask('fake')).toStrictEqual({ kind: 'no-prices', type: 'webhook' });
-  expect(await ask('lost')).toStrictEqual({ kind: 'unusable', reason: 'no key' });
-  expect(await ask('nobody')).toStrictEqual({ kind: 'unknown-destination' });
+  const pricesOf = (name: string) => harness.delivery.comparePrices(name, question, NEVER);
+  expect(await pricesOf('fake')).toStrictEqual({ kind: 'no-prices', type: 'webhook' });
+  expect(await pricesOf('lost')).toStrictEqual({ kind: 'unusable', reason: 'no key' });
+  expect(await pricesOf('nobody')).toStrictEqual({ kind: 'unknown-destination' });
   await harness.stop();
 });

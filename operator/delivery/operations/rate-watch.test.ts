@@ -24,7 +24,7 @@ async function watched(eventsPerMinute: number) {
   };
 }
 
-test('a rate limit below the rate of usage is told, with the rate that is needed', async () => {
+test('a rate limit below the rate of usage is reported, with the rate that is needed', async () => {
   const { watch, stop } = await watched(8_220);
   expect(watch.tooSlow(STATUS)).toEqual({ allowed: 20, needed: 140 });
   expect(watch.tooSlow({ ...STATUS, eventsPerSecond: 200 })).toBeUndefined();
@@ -38,14 +38,14 @@ test('usage that the destination does not want needs no rate', async () => {
   await stop();
 });
 
-test('the rate in use is told before it is too much', async () => {
+test('the rate in use is reported before it is too much', async () => {
   const { watch, stop } = await watched(600);
   expect(watch.rateOf(STATUS)).toEqual({ allowed: 20, needed: 10 });
   expect(watch.tooSlow(STATUS)).toBeUndefined();
   await stop();
 });
 
-test('a destination that names no limit is believed to keep up', async () => {
+test('a destination that names no limit counts as fast enough', async () => {
   const { watch, stop } = await watched(1_000_000);
   expect(watch.tooSlow({ delivered: 0, skipped: 0 })).toBeUndefined();
   await stop();

@@ -7,7 +7,7 @@ const SAMPLE_EVERY_MS = 60_000;
 const SPAN_MS = 3_600_000;
 
 /** Events a second. */
-export interface Rate {
+export interface EventRate {
   /** Most events that the destination accepts. */
   readonly allowed: number;
   /** Events that arrive, over the last hour, rounded up to two digits. */
@@ -37,26 +37,21 @@ export class RateWatch {
   }
 
   /** Returns the rate; undefined if the destination has no limit, and before the first sample. */
-  rateOf(status: RatedStatus): Rate | undefined {
+  rateOf(status: RatedStatus): EventRate | undefined {
     const { eventsPerSecond: allowed } = status;
     const needed = this.#arriving(status);
     if (allowed === undefined || needed === undefined) return undefined;
     return { allowed, needed: needed <= 0 ? 0 : roundedUp(needed) };
   }
 
-  /**
-   * Returns the rate if more arrives than the destination accepts; undefined if not, or unknown.
-   */
-  tooSlow(status: RatedStatus): Rate | undefined {
+  /** Returns the rate if more arrives than the destination accepts; undefined if not or unknown. */
+  tooSlow(status: RatedStatus): EventRate | undefined {
     const rate = this.rateOf(status);
     const needed = this.#arriving(status) ?? 0;
     return rate === undefined || needed <= rate.allowed ? undefined : rate;
   }
 
-  /**
-   * Returns events a second for a destination, over the last hour; undefined before the first
-   * sample.
-   */
+  /** Returns a destination's events a second over the last hour; undefined before a sample. */
   #arriving({ delivered, skipped }: RatedStatus): number | undefined {
     const [first] = this.#samples;
     const last = this.#samples.at(-1);

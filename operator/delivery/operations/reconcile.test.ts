@@ -81,7 +81,7 @@ describe('what a destination was never given is not expected there', () => {
   });
 });
 
-test('usage that is delivered while the destination is asked is no difference', async () => {
+test('usage that is delivered while the destination is queried is no difference', async () => {
   const harness = await delivered(2);
   const nanos = (): number => harness.destination.taken.length * ONE;
   let questions = 0;
@@ -103,7 +103,7 @@ test('usage that is delivered while the destination is asked is no difference', 
   await harness.stop();
 });
 
-test('one reconciliation asks for so many sums, and says which it has not asked for', async () => {
+test('one reconciliation requests so many sums, and says which it has not requested', async () => {
   const harness = createHarness();
   const tenants = Array.from({ length: 6 }, (_, index) => `t${index}`);
   await harness.append(...eventsOf(tenants));
@@ -127,7 +127,7 @@ test('one reconciliation asks for so many sums, and says which it has not asked 
   await harness.stop();
 });
 
-test('a lasting difference is told after one question', async () => {
+test('a lasting difference is reported after one query', async () => {
   const harness = await delivered(2);
   let questions = 0;
   harness.destination.sums = {
@@ -144,7 +144,7 @@ test('a lasting difference is told after one question', async () => {
   await harness.stop();
 });
 
-describe('of a destination that cannot be asked, what it acknowledged is compared', () => {
+describe('of a destination that cannot be queried, what it acknowledged is compared', () => {
   const [ONE_EVENT, THREE] = ['0.016666667', '0.050000001'];
   const row = async (harness: Harness) => {
     const outcome = await harness.delivery.reconcile('fake', DAY, new AbortController().signal);

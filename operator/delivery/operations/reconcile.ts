@@ -57,9 +57,7 @@ interface ReconcileOptions extends SumOptions {
 
 export type Reconcile = (query: ReconcileQuery, signal: AbortSignal) => Promise<ReconcileOutcome>;
 
-/**
- * Compares the ledger's sums with what the destination acknowledged, or with the sums it reports.
- */
+/** Compares the ledger's sums with those the destination acknowledged, or those it reports. */
 export function createReconcile(options: ReconcileOptions): Reconcile {
   return async (query, signal) => {
     if (query.from % DAY_MS !== 0 || query.to % DAY_MS !== 0 || query.from >= query.to) {
@@ -86,7 +84,7 @@ export function createReconcile(options: ReconcileOptions): Reconcile {
 }
 
 /** Returns the sums that changed during the query. Their differences are not reliable yet. */
-function moved(before: readonly Sums[], now: readonly Sums[]): Sums[] {
+function moved(before: readonly MetricSums[], now: readonly MetricSums[]): MetricSums[] {
   const known = new Map(before.map((sum) => [keyOf(sum), sum]));
   return now.filter((sum) => {
     const earlier = known.get(keyOf(sum));
@@ -98,7 +96,7 @@ function moved(before: readonly Sums[], now: readonly Sums[]): Sums[] {
 async function queryDestination(
   { destination, describe }: ReconcileOptions,
   { from, to, questions = MAX_QUESTIONS }: ReconcileQuery,
-  sum: Sums,
+  sum: MetricSums,
   question: number,
   signal: AbortSignal,
 ): Promise<ReconcileRow> {
@@ -180,7 +178,10 @@ interface SumOptions {
 export type Part = 'delivered' | 'pending' | 'deadLetters' | 'parked' | 'withheld';
 
 /** One tenant's sums of one metric, in nano-units, by part. */
-export type Sums = { readonly tenant: string; readonly metric: string } & Record<Part, bigint> & {
+export type MetricSums = { readonly tenant: string; readonly metric: string } & Record<
+  Part,
+  bigint
+> & {
     /** The acknowledged share of all parts except `pending`. */
     acknowledged: bigint;
     /** Whether some events are deleted, and their acknowledgements with them. */
@@ -192,14 +193,12 @@ export function keyOf({ tenant, metric }: Pick<UsageEvent, 'tenant' | 'metric'>)
   return `${tenant}\0${metric}`;
 }
 
-/**
- * Returns the ledger's sums of a range, for each pair of tenant and metric that the query selects.
- */
+/** Returns the ledger's sums of a range, by tenant and metric, that the query selects. */
 export async function sumLedger(
   options: SumOptions,
   { from, to, tenant, selects, deleted }: ReconcileQuery,
   signal: AbortSignal,
-): Promise<readonly Sums[]> {
+): Promise<readonly MetricSums[]> {
   const parked = await sequencesOf(options.records.parked());
   const unsent = await options.records.unsent();
   // Read once, so that events delivered meanwhile count as pending.
@@ -210,7 +209,7 @@ export async function sumLedger(
     if (parked.has(sequence)) return 'parked';
     return isUnsent(unsent, sequence) ? 'withheld' : 'delivered';
   };
-  const sums = new Map<string, Sums>();
+  const sums = new Map<string, MetricSums>();
   const selected = new Set<string>();
   for (const sum of deleted?.sums ?? []) {
     if (!options.wants(sum)) continue;
@@ -239,7 +238,7 @@ export async function sumLedger(
   return [...sums].filter(([key]) => selected.has(key)).map(([, sum]) => sum);
 }
 
-function emptySums({ tenant, metric }: Pick<UsageEvent, 'tenant' | 'metric'>): Sums {
+function emptySums({ tenant, metric }: Pick<UsageEvent, 'tenant' | 'metric'>): MetricSums {
   const parts = { delivered: 0n, pending: 0n, deadLetters: 0n, parked: 0n, withheld: 0n };
   return { tenant, metric, ...parts, acknowledged: 0n, hasDeleted: false };
 }
@@ -248,9 +247,7 @@ function emptySums({ tenant, metric }: Pick<UsageEvent, 'tenant' | 'metric'>): S
 const RELATIVE = 1e-9;
 const ABSOLUTE = 1e-6;
 
-/**
- * Returns whether a difference exceeds the rounding of a billing system that adds up in doubles.
- */
+/** Returns whether a difference exceeds the rounding of a billing system with doubles. */
 export function isDrift(delivered: string, difference: string): boolean {
   return Math.abs(Number(difference)) > Math.max(ABSOLUTE, RELATIVE * Number(delivered));
 }

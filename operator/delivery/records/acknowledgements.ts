@@ -12,9 +12,7 @@ const CHUNK_EVENTS = 4_096;
 export interface Acknowledgements {
   load(): Promise<void>;
   has(sequence: number): boolean;
-  /**
-   * Returns the records with these added. Write them in the transaction that settles the events.
-   */
+  /** Returns the records with these added. Write them with what settles the events. */
   recordsOf(sequences: readonly number[]): RecordChange[];
   /** Call after the records of {@link recordsOf} were written. */
   written(sequences: readonly number[]): void;
@@ -25,9 +23,7 @@ export function createAcknowledgements(
   records: DeliveryRecords,
 ): Acknowledgements {
   const chunks = new Map<number, Buffer>();
-  /**
-   * Chunks without events in the ledger. The next write that begins a chunk drops their records.
-   */
+  /** Chunks without events in the ledger. The next write that begins a chunk drops them. */
   let deleted: readonly number[] = [];
 
   /** Returns the chunks of the sequence numbers, with these added. */
@@ -73,10 +69,7 @@ function chunkOf(sequence: number): number {
   return Math.floor(sequence / CHUNK_EVENTS);
 }
 
-/**
- * Copies outside Node's pool of small buffers: 512 bytes of a pool would keep 64 KiB of memory
- * alive.
- */
+/** Copies outside Node's buffer pool: 512 bytes of a pool would keep 64 KiB alive. */
 function copyOf(bits: Buffer | undefined): Buffer {
   const copy = Buffer.alloc(CHUNK_EVENTS / 8);
   bits?.copy(copy);

@@ -71,19 +71,13 @@ export class InFlight {
     return queued.filter((one) => this.#isOverdue(one));
   }
 
-  /**
-   * Returns the events that a forgetful destination may have from an attempt without a final
-   * answer.
-   */
+  /** Returns events that a forgetful destination may have from an attempt without an answer. */
   mayHave(queued: readonly QueuedEvent[]): readonly QueuedEvent[] {
     if (this.#idMemoryMs === undefined) return [];
     return queued.filter((one) => this.unansweredSince(one) !== undefined || this.#isOverdue(one));
   }
 
-  /**
-   * Returns whether an operator wants the event sent although its outcome is unknown. False after a
-   * newer attempt.
-   */
+  /** Whether an operator forces an event with unknown outcome. False after a newer attempt. */
   isForced({ sequence, forced, unansweredSince }: QueuedEvent): boolean {
     const at = this.#firstAttempts.get(sequence);
     return forced === true && (at === undefined || at === unansweredSince);

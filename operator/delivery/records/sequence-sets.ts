@@ -1,7 +1,4 @@
-/**
- * A set of sequence numbers in bitmaps of 4,096 numbers: about one bit for each number in its
- * range.
- */
+/** A set of sequence numbers in bitmaps of 4,096: about one bit for each number in its range. */
 export interface SequenceSet {
   readonly size: number;
   has(sequence: number): boolean;

@@ -1,10 +1,15 @@
 import { expect, test } from 'vitest';
-import { type Attempt, placementOf, reachOf, type TenantChanges } from './tenant-changes.ts';
+import {
+  type PlacementAttempt,
+  placementOf,
+  reachOf,
+  type TenantChanges,
+} from './tenant-changes.ts';
 
 const MINUTE_MS = 60_000;
 const TEN = Date.UTC(2026, 10, 21, 10, 0, 0);
 const at = (minutes: number): number => TEN + minutes * MINUTE_MS;
-const SENDING: Attempt = { wasSetAside: false, isSending: true, now: at(6) };
+const SENDING: PlacementAttempt = { wasSetAside: false, isSending: true, now: at(6) };
 
 /** On its second plan since 10:06, when the usage of the first had come; wanted at 10:05. */
 const changed: TenantChanges = {
@@ -12,7 +17,7 @@ const changed: TenantChanges = {
   made: [{ before: at(5), from: at(6), drainedTo: 3 }],
 };
 
-test('usage that was kept for a plan is that plan’s when the next change is asked for as it begins', () => {
+test('usage that waited for a plan is that plan’s when the next change is requested as it begins', () => {
   const changes: TenantChanges = {
     ...changed,
     pending: { before: at(6), askedAt: at(6), mode: 'now', current: 'b', wanted: 'c', wish: 'c' },

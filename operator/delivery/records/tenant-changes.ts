@@ -17,10 +17,7 @@ export interface TenantChanges {
 
 /** A change that is not made yet. */
 export interface PendingChange {
-  /**
-   * Usage whose window starts earlier goes to the old plan, before the change. All other usage
-   * waits.
-   */
+  /** Usage of windows that start earlier goes to the old plan first. All other usage waits. */
   readonly before: number;
   readonly askedAt: number;
   readonly mode: PlanChange;
@@ -28,10 +25,7 @@ export interface PendingChange {
   readonly current: string;
   /** The plan after the change. */
   readonly wanted: string;
-  /**
-   * The tenant's `plan` at the request. Distinguishes a new wish from a plan that changed
-   * elsewhere.
-   */
+  /** The tenant's `plan` at the request. A plan that changed elsewhere differs from a new wish. */
   readonly wish: string;
   /**
    * Last sequence number of usage in time for the old plan. Absent until the old plan has all of
@@ -44,9 +38,7 @@ export interface PendingChange {
 
 export interface MadeChange extends Pick<PendingChange, 'before' | 'late'> {
   readonly drainedTo: number;
-  /**
-   * Start of the new plan. Earlier usage that belongs to the new plan is sent as of this moment.
-   */
+  /** Start of the new plan. Its earlier usage is sent as of this moment. */
   readonly from: number;
   /** Until this moment the old plan still bills late usage. */
   readonly lateUntil?: number;
@@ -73,7 +65,7 @@ export interface Placeable {
 }
 
 /** The circumstances of a placement. */
-export interface Attempt {
+export interface PlacementAttempt {
   /** It is a dead letter, so it was not delivered, wherever it is in the ledger. */
   readonly wasSetAside: boolean;
   /** True if it is about to be sent. False if it may have been sent. */
@@ -97,7 +89,7 @@ export interface Attempt {
 export function placementOf(
   changes: TenantChanges,
   one: Placeable,
-  { wasSetAside, isSending, now }: Attempt,
+  { wasSetAside, isSending, now }: PlacementAttempt,
 ): Placement {
   const { pending, made } = changes;
   const { sequence, start } = one;

@@ -47,7 +47,7 @@ export type TestSettings = Pick<
   'name' | 'suspend' | 'startFrom' | 'metrics' | 'late'
 >;
 
-export interface HarnessOptions {
+export interface DeliveryHarnessOptions {
   readonly ledger?: Ledger;
   readonly clock?: VirtualClock;
   readonly destination?: FakeDestination;
@@ -71,7 +71,7 @@ export function testSettings(change: Partial<TestSettings> = {}): DestinationSet
 }
 
 /** The delivery engine on a ledger in memory and a clock that tests move. */
-export function createHarness(options: HarnessOptions = {}): Harness {
+export function createHarness(options: DeliveryHarnessOptions = {}): Harness {
   const clock = options.clock ?? createVirtualClock();
   const ledger = options.ledger ?? createMemoryLedger();
   const destination = options.destination ?? createFakeDestination({ now: () => clock.now() });

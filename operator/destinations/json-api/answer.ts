@@ -150,8 +150,7 @@ export function reasonOf({ title }: ErrorAnswer, ...details: readonly string[]):
 }
 
 /**
- * Translates an unexpected answer into a failed step. A refusal is final: the same request would be
- * refused again.
+ * Translates an unexpected answer into a failed step. A refusal is final: a repeat is refused too.
  */
 export function failedStep(answer: ApiProblem): FailedStep {
   const { kind, reason } = answer;
@@ -160,9 +159,7 @@ export function failedStep(answer: ApiProblem): FailedStep {
   return { kind, reason, afterMs: answer.afterMs };
 }
 
-/**
- * Several times a page of a hundred subscriptions with twenty prices each; parsed within 0.15 s.
- */
+/** A page of a hundred subscriptions with twenty prices each, several times; parsed in 0.15 s. */
 const MAX_VALUES = 150_000;
 
 /** Returns undefined for text that is no JSON, and for text that takes too long to parse. */

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { Secret } from '../../model/secret.ts';
 import {
-  type Answer,
+  type Responder,
   startTestServer,
-  type TestServer,
+  type HttpTestServer,
 } from '../../outbound/testing/test-server.ts';
 import { createTestContext } from '../testing/context.ts';
 import { type ApiAnswer, failedStep, reasonOf, type Vendor } from './answer.ts';
@@ -23,14 +23,14 @@ const VENDOR: Vendor = {
 };
 
 const open: { close(): Promise<void> }[] = [];
-let server: TestServer;
+let server: HttpTestServer;
 
 afterEach(async () => {
   for (const one of open.splice(0)) await one.close();
 });
 
 async function start(
-  answer: Answer,
+  answer: Responder,
   vendor: Partial<Vendor> = {},
   options: Partial<JsonApiOptions> = {},
 ): Promise<JsonApi> {
@@ -50,7 +50,7 @@ async function start(
   return api;
 }
 
-function answering(status: number, body = '{}', headers: Record<string, string> = {}): Answer {
+function answering(status: number, body = '{}', headers: Record<string, string> = {}): Responder {
   return (_, response) => void response.writeHead(status, headers).end(body);
 }
 
@@ -83,7 +83,7 @@ describe('an answer', () => {
     expect(await get(await start(answering(200, long)))).toMatchObject({ kind: 'ok' });
   });
 
-  test('asks for a while, by Retry-After or by what the vendor says', async () => {
+  test('requests a pause, by Retry-After or by the vendor’s own field', async () => {
     const busy = answering(503, '{}', { 'retry-after': '7', 'x-wait': '3' });
     expect(await get(await start(busy))).toMatchObject({ kind: 'retry', afterMs: 7_000 });
     const own = {
@@ -184,14 +184,11 @@ describe('a list', () => {
       },
       next: ({ next }) => (typeof next === 'string' ? next : undefined),
     });
-    return { list, asked: requested };
+    return { list, requested };
   };
 
   test('is read page by page, what is no object left out', async () => {
-    const { list, asked: requested } = pages([
-      { data: [{ id: 1 }, 2], next: 'b' },
-      { data: [{ id: 3 }] },
-    ]);
+    const { list, requested } = pages([{ data: [{ id: 1 }, 2], next: 'b' }, { data: [{ id: 3 }] }]);
     expect(await list).toStrictEqual({ kind: 'list', items: [{ id: 1 }, { id: 3 }] });
     expect(requested).toStrictEqual([undefined, 'b']);
   });

@@ -44,10 +44,7 @@ export interface ApiRequest {
   readonly signal: AbortSignal;
 }
 
-/**
- * A billing system's API. It makes one attempt for each request and reads every answer by the same
- * rules.
- */
+/** A billing system's API: one attempt for each request, and one set of rules for all answers. */
 export class JsonApi {
   readonly #options: JsonApiOptions;
   readonly #http: HttpClient;
@@ -93,9 +90,7 @@ export class JsonApi {
     return answer;
   }
 
-  /**
-   * Lets the next `create` of this request make a new object, after the earlier one disappeared.
-   */
+  /** Lets the next `create` of this request make a new object, once the earlier one disappeared. */
   makeAgain(request: Pick<ApiRequest, 'path' | 'body'>): void {
     this.#spend(actionOf(request));
   }

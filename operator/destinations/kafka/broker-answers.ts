@@ -14,9 +14,7 @@ export class BadAnswerError extends Error {
  * with three replicas. The client parses an answer of this size within a quarter of a second.
  */
 export const MOST_ANSWER_BYTES = 128 * 1024;
-/**
- * The bound of all answers together that brokers have announced to one client and not completed.
- */
+/** Bound of all answers together that brokers announced to one client and have not completed. */
 const MOST_PENDING_BYTES = 8 * 1024 * 1024;
 const LENGTH_BYTES = 4;
 /** An answer begins with the number of its request. */

@@ -100,7 +100,7 @@ describe('a login', () => {
     );
   });
 
-  test('that asks for two billion iterations does not block the threads of the process', async () => {
+  test('that demands two billion iterations does not block the threads of the process', async () => {
     const server = new ScramServer('canary', 2_147_483_647);
     const target = await broker({ scram: (message) => server.answer(message) });
     const outcomes = await Promise.all(

@@ -154,7 +154,7 @@ describe('what goes wrong', () => {
   test.each([
     [29, 'TOPIC_AUTHORIZATION_FAILED: allow the user to write to and describe the topic'],
     [31, 'CLUSTER_AUTHORIZATION_FAILED: allow the user IdempotentWrite on the cluster'],
-  ])('error %i holds the destination, and goes on when it is mended', async (code, reason) => {
+  ])('error %i stops the destination, which goes on when it is fixed', async (code, reason) => {
     const target = await broker({ answers: [code] });
     const kafka = kafkaAt(target);
     expect(await kafka.send([testEvent()], signal)).toStrictEqual([

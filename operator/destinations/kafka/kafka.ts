@@ -16,7 +16,7 @@ import type {
   StepOutcome,
 } from '../destination.ts';
 import { SizedEvents } from '../sized-events.ts';
-import type { WriteOutcome } from './outcome.ts';
+import type { KafkaWriteOutcome } from './outcome.ts';
 import { type KafkaRecord, recordBytes, recordOf } from './record.ts';
 import { type KafkaSettings, loginProblem } from './settings.ts';
 import { TopicWriter } from './topic-writer.ts';
@@ -25,10 +25,7 @@ const BATCH_EVENTS = 500;
 /** Half of a broker's default limit (message.max.bytes), as all records may go to one partition. */
 const BATCH_BYTES = 512 * 1024;
 const SMALLEST_BATCH_BYTES = 16 * 1024;
-/**
- * The minimum that docs/how-to/destinations/kafka.md#what-you-do-at-the-cluster requires of
- * consumers.
- */
+/** The minimum that docs/how-to/destinations/kafka.md#what-you-do-at-the-cluster requires. */
 const LEAST_ID_MEMORY_MS = 24 * 3_600_000;
 
 /**
@@ -105,13 +102,13 @@ export class Kafka implements Destination {
     return this.#writer.close();
   }
 
-  async #announce(event: LifecycleEvent, signal: AbortSignal): Promise<WriteOutcome> {
+  async #announce(event: LifecycleEvent, signal: AbortSignal): Promise<KafkaWriteOutcome> {
     const record = recordOf(lifecycleCloudEvent(event), this.#settings.contentMode);
     const [outcome] = await this.#writer.append([record], signal);
     return outcome ?? { kind: 'delivered' };
   }
 }
 
-function deliveryOutcome(outcome: WriteOutcome): DeliveryOutcome {
+function deliveryOutcome(outcome: KafkaWriteOutcome): DeliveryOutcome {
   return outcome.kind === 'split' ? { kind: 'split', reason: outcome.reason } : outcome;
 }

@@ -65,10 +65,7 @@ function problemOf(answer: string, isFirst: boolean): string | undefined {
   return `login: at most ${MOST_ITERATIONS} iterations are allowed: "${match[1]}"`;
 }
 
-/**
- * Returns a function that derives keys one after the other. It skips connections that closed in the
- * meantime.
- */
+/** Returns a function that derives keys one by one, without those of closed connections. */
 function deriveOneByOne(): (connection: Connection) => typeof saslScramSha.hi {
   let last: Promise<unknown> = Promise.resolve();
   return (connection) =>

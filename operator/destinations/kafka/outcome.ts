@@ -4,7 +4,7 @@ import { describeFailure } from '../../outbound/failure-reason.ts';
 import { BadAnswerError, TLS_MISSING } from './broker-answers.ts';
 
 /** The outcome of a record; `split` is a refusal that does not name the record. */
-export type WriteOutcome =
+export type KafkaWriteOutcome =
   | { readonly kind: 'delivered' }
   | { readonly kind: 'retry'; readonly reason: string }
   | { readonly kind: 'hold'; readonly reason: string }
@@ -49,7 +49,7 @@ const CLOSED_TEXT = `connection closed by the broker; if that lasts, ${LOGIN}`;
 export function outcomeOf(
   error: unknown,
   topic: string,
-): Exclude<WriteOutcome, { kind: 'delivered' }> {
+): Exclude<KafkaWriteOutcome, { kind: 'delivered' }> {
   const all = errorsOf(error);
   const where = `Kafka topic ${topic}`;
   const refused = all.find((one) => one instanceof RefusedAddressError);

@@ -12,9 +12,7 @@ const CONNECT_MS = 5_000;
 const REPLICATION_MS = 10_000;
 const REQUEST_MS = 15_000;
 const METADATA_AGE_MS = 30_000;
-/**
- * Enough to outlast the election of leaders: the cluster misses a dead broker after nine seconds.
- */
+/** Outlasts the election of leaders: the cluster misses a dead broker after nine seconds. */
 const RETRIES = 24;
 const RETRY = { baseMs: 200, capMs: 2_000, random: () => 1 };
 
@@ -63,10 +61,7 @@ export function createProducer(
   return producer;
 }
 
-/**
- * Returns the partition of a key among `count`, like the default partitioner of Kafka's own
- * clients.
- */
+/** Returns the partition of a key among `count`, like Kafka's own default partitioner. */
 export function partitionOf(key: Buffer, count: number): number {
   return (murmur2(key) & LARGEST_INT32) % count;
 }

@@ -1,13 +1,13 @@
 import type { LookupFunction } from 'node:net';
 import { BadAnswerError } from './broker-answers.ts';
-import { outcomeOf, type WriteOutcome } from './outcome.ts';
+import { outcomeOf, type KafkaWriteOutcome } from './outcome.ts';
 import type { KafkaProducer } from './producer.ts';
 import type { KafkaRecord } from './record.ts';
 import type { KafkaSettings } from './settings.ts';
 
 /** The time limit of one call; longer than an election of leaders takes. */
 const WRITE_MS = 60_000;
-const DELIVERED: WriteOutcome = { kind: 'delivered' };
+const DELIVERED: KafkaWriteOutcome = { kind: 'delivered' };
 
 /** Writes records to the end of a topic. Connects with the first record. */
 export class TopicWriter {
@@ -27,7 +27,7 @@ export class TopicWriter {
   async append(
     records: readonly KafkaRecord[],
     signal: AbortSignal,
-  ): Promise<readonly WriteOutcome[]> {
+  ): Promise<readonly KafkaWriteOutcome[]> {
     // Load the client only where somebody writes to a topic.
     const client = await import('./producer.ts');
     const connected = (this.#connected ??= this.#connect(client));
@@ -59,7 +59,7 @@ export class TopicWriter {
     return { producer: createProducer(this.#settings, this.#lookup, onFailure), listeners };
   }
 
-  #unwritten(ended: Exclude<End, { kind: 'done' }>): WriteOutcome {
+  #unwritten(ended: Exclude<End, { kind: 'done' }>): KafkaWriteOutcome {
     if (ended.kind === 'hold') return ended;
     return { kind: 'retry', reason: `Kafka topic ${this.#settings.topic}: ${ended.reason}` };
   }
@@ -68,7 +68,7 @@ export class TopicWriter {
     producer: KafkaProducer,
     records: readonly KafkaRecord[],
     { partitionOf }: Client,
-  ): Promise<readonly WriteOutcome[]> {
+  ): Promise<readonly KafkaWriteOutcome[]> {
     const { topic } = this.#settings;
     try {
       const { topics } = await producer.metadata({ topics: [topic] });
@@ -77,7 +77,7 @@ export class TopicWriter {
       if (count === 0) return records.map(() => this.#unwritten(NOT_SERVED));
       const places = records.map((record, index) => ({ record, index }));
       const byPartition = Map.groupBy(places, ({ record }) => partitionOf(record.key, count));
-      const outcomes = new Map<number, WriteOutcome>();
+      const outcomes = new Map<number, KafkaWriteOutcome>();
       // Send one request for each partition: its leader may move while the others stay.
       const writes = [...byPartition].map(async ([partition, members]) => {
         const outcome = await this.#writeTo(
@@ -99,7 +99,7 @@ export class TopicWriter {
     producer: KafkaProducer,
     partition: number,
     records: readonly KafkaRecord[],
-  ): Promise<WriteOutcome> {
+  ): Promise<KafkaWriteOutcome> {
     const { topic } = this.#settings;
     const messages = records.map(({ key, value, headers }) => ({
       topic,
@@ -120,23 +120,20 @@ export class TopicWriter {
 /** The client's metadata keep every topic that a broker ever reported. */
 const OTHER_TOPICS = 'metadata of topics that were not requested';
 const NOT_SERVED = { kind: 'unfinished', reason: 'the brokers report no partitions' } as const;
-const UNANSWERED: WriteOutcome = { kind: 'retry', reason: 'no outcome for a record' };
+const UNANSWERED: KafkaWriteOutcome = { kind: 'retry', reason: 'no outcome for a record' };
 
-/**
- * A client, and the callers that learn at once of failures that the client would retry for a
- * minute.
- */
+/** A client, and callers that learn at once of failures that the client retries for a minute. */
 interface Connected {
   readonly producer: KafkaProducer;
   readonly listeners: HoldListeners;
 }
 
 type Client = typeof import('./producer.ts');
-type HoldOutcome = Extract<WriteOutcome, { kind: 'hold' }>;
+type HoldOutcome = Extract<KafkaWriteOutcome, { kind: 'hold' }>;
 type HoldListeners = Set<(outcome: HoldOutcome) => void>;
 
 type End =
-  | { readonly kind: 'done'; readonly outcomes: readonly WriteOutcome[] }
+  | { readonly kind: 'done'; readonly outcomes: readonly KafkaWriteOutcome[] }
   | { readonly kind: 'unfinished'; readonly reason: string }
   | HoldOutcome;
 
@@ -145,7 +142,7 @@ type End =
  * caller's signal. `work` must not reject.
  */
 async function endOf(
-  work: Promise<readonly WriteOutcome[]>,
+  work: Promise<readonly KafkaWriteOutcome[]>,
   listeners: HoldListeners,
   signal: AbortSignal,
 ): Promise<End> {
@@ -165,9 +162,7 @@ async function endOf(
   }
 }
 
-/**
- * Ends connections at once. A normal close would wait for an unreachable broker to read its data.
- */
+/** Ends connections at once. A normal close waits for an unreachable broker to read its data. */
 async function closed(producer: KafkaProducer): Promise<void> {
   const connections = [...producer.connections];
   const closing = producer.close(true).catch(() => undefined);

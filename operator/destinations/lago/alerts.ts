@@ -80,10 +80,7 @@ const TYPES: Readonly<Record<string, { readonly state: BillingState; readonly ki
   'dunning_campaign.finished': { state: 'suspended', kind: 'dunning' },
 };
 
-/**
- * Types about invoices and payment requests. A payment request covers all overdue invoices of a
- * customer.
- */
+/** Types about invoices and payment requests, which cover all overdue invoices of a customer. */
 const PAYMENT_STATUS = /^(invoice|payment_request)\.payment_status_updated$/;
 
 /**
@@ -128,9 +125,7 @@ function eventErrors(id: string, errors: JsonObject): ParsedAlert {
   return { kind: 'refusals', report: { provider: 'lago', id, refusals } };
 }
 
-/**
- * Reads the alert of a webhook type about its object; undefined when the object names no customer.
- */
+/** Reads the alert of a webhook type about its object; undefined if that names no customer. */
 export function alertAbout(message: {
   readonly id: string;
   readonly type: string;

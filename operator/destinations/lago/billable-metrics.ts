@@ -8,7 +8,7 @@ import { type JsonObject, objectsOf, textOf } from '../json.ts';
 import { isTaken, type LagoClient } from './lago-client.ts';
 
 /** Values by key. */
-type Values = ReadonlyMap<string, ReadonlySet<string>>;
+type AllowedValues = ReadonlyMap<string, ReadonlySet<string>>;
 
 /** A billable metric as Lago records it. */
 export interface LagoMetric {
@@ -17,13 +17,11 @@ export interface LagoMetric {
   readonly name: string;
   /** The property that Lago sums; undefined when it sums none. */
   readonly field: string | undefined;
-  /**
-   * Values by which charges may distinguish prices; undefined when the server does not list them.
-   */
-  readonly filters: Values | undefined;
+  /** Values by which charges may distinguish prices; undefined if the server does not list them. */
+  readonly filters: AllowedValues | undefined;
 }
 
-export type MetricsOutcome =
+export type LagoMetricsOutcome =
   | {
       readonly kind: 'metrics';
       readonly byCode: ReadonlyMap<string, LagoMetric>;
@@ -68,7 +66,7 @@ export async function ensureMetrics(
   wanted: readonly MetricDefinition[],
   logger: Logger,
   signal: AbortSignal,
-): Promise<MetricsOutcome> {
+): Promise<LagoMetricsOutcome> {
   const listed = await listMetrics(client, signal);
   if (listed.kind !== 'metrics') return listed;
   const byCode = new Map(listed.byCode);
@@ -98,7 +96,7 @@ export async function ensureMetrics(
   return { kind: 'metrics', byCode, unusable: new Map([...unusable, ...notSummed(byCode)]) };
 }
 
-async function listMetrics(client: LagoClient, signal: AbortSignal): Promise<MetricsOutcome> {
+async function listMetrics(client: LagoClient, signal: AbortSignal): Promise<LagoMetricsOutcome> {
   const list = await client.list('/billable_metrics', 'billable_metrics', signal);
   if (list.kind !== 'list') return list;
   const metrics = list.items.map(readMetric);
@@ -141,7 +139,7 @@ export function readMetric(object: JsonObject): LagoMetric {
   };
 }
 
-function readFilters(object: JsonObject): Values {
+function readFilters(object: JsonObject): AllowedValues {
   return new Map(
     objectsOf(object, 'filters').map((filter) => {
       const values: unknown = filter['values'];
@@ -163,10 +161,7 @@ export class FilterValues {
   readonly #client: LagoClient;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  /**
-   * Known values by metric and key. Metrics of servers without filters are absent, and are not
-   * changed.
-   */
+  /** Known values by metric and key. Absent and unchanged: metrics of servers without filters. */
   readonly #known = new Map<string, Map<string, Set<string>>>();
   #retryAt = 0;
   #lastChange: Promise<unknown> = Promise.resolve();
@@ -184,9 +179,7 @@ export class FilterValues {
     }
   }
 
-  /**
-   * Adds the values in events. Never fails: a value that Lago did not take is tried again later.
-   */
+  /** Adds the values in events. Never fails: a value that Lago refused is tried again later. */
   async learn(events: readonly UsageEvent[], signal: AbortSignal): Promise<void> {
     if (this.#clock.monotonic() < this.#retryAt) return;
     for (const [code, values] of this.#missingIn(events)) {
@@ -195,7 +188,7 @@ export class FilterValues {
     }
   }
 
-  #missingIn(events: readonly UsageEvent[]): ReadonlyMap<string, Values> {
+  #missingIn(events: readonly UsageEvent[]): ReadonlyMap<string, AllowedValues> {
     const missing = new Map<string, Map<string, Set<string>>>();
     for (const event of events) {
       const filters = this.#known.get(event.metric);
@@ -217,13 +210,13 @@ export class FilterValues {
    * Adds values and returns whether the metric has them now. Changes run one after another, since
    * each must contain everything that it read before.
    */
-  #add(code: string, values: Values, signal: AbortSignal): Promise<boolean> {
+  #add(code: string, values: AllowedValues, signal: AbortSignal): Promise<boolean> {
     const added = this.#lastChange.then(() => this.#change(code, values, signal));
     this.#lastChange = added.catch(() => undefined);
     return added;
   }
 
-  async #change(code: string, values: Values, signal: AbortSignal): Promise<boolean> {
+  async #change(code: string, values: AllowedValues, signal: AbortSignal): Promise<boolean> {
     const path = `/billable_metrics/${encodeURIComponent(code)}`;
     const answer = await this.#client.get(path, signal);
     const object = answer.kind === 'ok' ? answer.body['billable_metric'] : undefined;
@@ -251,7 +244,7 @@ function valueOf(event: UsageEvent, key: (typeof KEYS)[number]): string | undefi
   return event.dimensions?.[key];
 }
 
-function unite(a: Values, b: Values): Map<string, Set<string>> {
+function unite(a: AllowedValues, b: AllowedValues): Map<string, Set<string>> {
   const keys = new Set([...a.keys(), ...b.keys()]);
   return new Map(
     [...keys].map((key) => [key, new Set([...(a.get(key) ?? []), ...(b.get(key) ?? [])])]),

@@ -68,7 +68,7 @@ test('an invoice that could not be collected is reported', async () => {
 test.each([
   ['paid', 'PUT', '', { invoice: { payment_status: 'succeeded' } }],
   ['voided', 'POST', '/void', undefined],
-])('an invoice that was %s meanwhile is in order, when it is asked about', async (...given) => {
+])('an invoice that was %s meanwhile is in order, when it is queried', async (...given) => {
   const [, method, path, body] = given;
   const world = await invoiced();
   world.advanceTo(time('Feb 07T01'));

@@ -8,10 +8,7 @@ import { failedStep, type LagoClient } from './lago-client.ts';
 const MAX_NAME = 255;
 const MAX_METADATA_VALUE = 100;
 
-/**
- * The external ids of a tenant's customer and subscription at Lago
- * (docs/how-to/destinations/lago.md#tenants).
- */
+/** External ids of customer and subscription (docs/how-to/destinations/lago.md#tenants). */
 export interface LagoIds {
   readonly customer: string;
   readonly subscription: string;
@@ -41,10 +38,7 @@ export function subscriptionIdOf(tenant: string): string {
 export interface LagoCustomer {
   /** The time zone in which its periods begin. */
   readonly zone: string;
-  /**
-   * The days for which its invoices stay drafts; undefined where the billing entity's number
-   * applies.
-   */
+  /** Days for which its invoices stay drafts; undefined where the billing entity's days apply. */
   readonly graceDays: number | undefined;
   readonly billingEntity: string | undefined;
 }
@@ -56,7 +50,7 @@ export const ANY_CUSTOMER: LagoCustomer = {
   billingEntity: undefined,
 };
 
-export type CustomerOutcome =
+export type LagoCustomerOutcome =
   | { readonly kind: 'customer'; readonly customer: LagoCustomer }
   | FailedStep;
 
@@ -117,7 +111,7 @@ export async function ensureCustomer(
   tenant: Tenant,
   creation: { readonly currency: string } | undefined,
   signal: AbortSignal,
-): Promise<CustomerOutcome> {
+): Promise<LagoCustomerOutcome> {
   const { customer: id, customerIsNamed } = idsOf(tenant);
   if (customerIsNamed) return findNamed(client, id, signal);
   const basic = {
@@ -157,7 +151,7 @@ async function findNamed(
   client: LagoClient,
   id: string,
   signal: AbortSignal,
-): Promise<CustomerOutcome> {
+): Promise<LagoCustomerOutcome> {
   const answer = await client.get(`/customers/${encodeURIComponent(id)}`, signal);
   if (answer.kind === 'ok') return found(answer.body);
   const isMissing = answer.kind === 'refused' && answer.code === 'customer_not_found';
@@ -166,7 +160,7 @@ async function findNamed(
   return { kind: 'rejected', reason };
 }
 
-function found(body: JsonObject): CustomerOutcome {
+function found(body: JsonObject): LagoCustomerOutcome {
   const object = objectOf(body, 'customer');
   const zone = textOf(object, 'applicable_timezone') ?? textOf(object, 'timezone') ?? 'UTC';
   const grace = objectOf(object, 'billing_configuration')['invoice_grace_period'];
@@ -178,10 +172,7 @@ function found(body: JsonObject): CustomerOutcome {
   return { kind: 'customer', customer };
 }
 
-/**
- * Returns for how many days the invoices of a customer stay drafts; 0 where Lago does not report
- * it.
- */
+/** Returns the days for which a customer's invoices stay drafts; 0 where Lago reports none. */
 export async function graceDaysOf(
   client: LagoClient,
   { graceDays, billingEntity }: LagoCustomer,

@@ -88,10 +88,7 @@ export async function draftPeriods(
   return periods;
 }
 
-/**
- * The second of a change of plan is in the periods of both plans. Its usage belongs to the old
- * plan.
- */
+/** The second of a change of plan is in both plans' periods. Its usage belongs to the old plan. */
 function afterChange(from: number, invoices: readonly FinalInvoice[]): number {
   const next = afterSecond(from);
   return invoices.some(({ until }) => until > from && until <= next) ? next : from;
@@ -134,10 +131,7 @@ function readInvoice({ invoice, fees }: UsageFees, periods: readonly TimeRange[]
   };
 }
 
-/**
- * Returns when an invoice became final: on its issuing date with a grace period, otherwise when it
- * was created.
- */
+/** Returns when an invoice became final: its issuing date with grace, else its creation. */
 function finalizedAtOf(invoice: JsonObject): number {
   const issued = timeOf(invoice, 'issuing_date') ?? 0;
   return Math.max(timeOf(invoice, 'created_at') ?? 0, issued);

@@ -108,10 +108,7 @@ export class LagoClient {
     return this.call('GET', path, undefined, signal);
   }
 
-  /**
-   * Returns every item of a list. `path` has no `page` in its query; `root` is the field with the
-   * items.
-   */
+  /** Returns every item of a list. `path` has no `page`; `root` is the field with the items. */
   list(path: string, root: string, signal: AbortSignal): Promise<ApiList> {
     const separator = path.includes('?') ? '&' : '?';
     let page = 1;
@@ -160,10 +157,7 @@ export function isTaken(refusal: ApiRefusal, field: string): boolean {
   return textsOf(refusal.details, field).includes('value_already_exist');
 }
 
-/**
- * Translates an unexpected answer into a failed step. An unknown path means a wrong URL; any other
- * refusal is final.
- */
+/** Translates an unexpected answer into a failed step. Unknown path: a wrong URL; else final. */
 export function failedStep(answer: ApiProblem): FailedStep {
   const isWrongUrl = answer.kind === 'refused' && answer.code === UNKNOWN_PATH;
   return isWrongUrl ? { kind: 'hold', reason: answer.reason } : commonFailedStep(answer);

@@ -16,7 +16,7 @@ import { ensureMetrics, FilterValues, type LagoMetric } from './billable-metrics
 import { LagoInvoices } from './invoices.ts';
 import { failedStep, LagoClient } from './lago-client.ts';
 import { LagoLate } from './late.ts';
-import { LagoPlans, UnpricedWatch } from './plans.ts';
+import { LagoPlans, LagoUnpricedWatch } from './plans.ts';
 import { pricesAtLago } from './prices.ts';
 import { LagoProvisioner } from './provision.ts';
 import { CALL_EVENTS, LagoSender, SEND_EVENTS } from './send-events.ts';
@@ -25,10 +25,7 @@ import { LagoStatus } from './current-alerts.ts';
 import { ActiveSubscriptions } from './subscriptions.ts';
 import { sumAtLago } from './sums.ts';
 
-/**
- * Downtime is a record, not a charge; Lago only shows utilisation
- * (docs/reference/events.md#metrics).
- */
+/** Downtime is no charge; Lago only shows utilisation (docs/reference/events.md#metrics). */
 const UTILIZATION = 'tenant_gpu_utilization';
 /** How often the destination reads plans for prices. */
 const POLL_EVERY_MS = 300_000;
@@ -51,7 +48,7 @@ export class Lago implements Destination {
   readonly #plans: LagoPlans;
   readonly #subscriptions: ActiveSubscriptions;
   readonly #filterValues: FilterValues;
-  readonly #unpriced = new UnpricedWatch();
+  readonly #unpriced = new LagoUnpricedWatch();
   readonly #sender: LagoSender;
   #metrics: ReadonlyMap<string, LagoMetric> = new Map();
   #unusable: ReadonlyMap<string, string> = new Map();
@@ -141,10 +138,7 @@ export class Lago implements Destination {
     return this.#client.close();
   }
 
-  /**
-   * Reads the plans of delivered usage from time to time. Utilisation is charged nowhere, so it
-   * lacks no price.
-   */
+  /** Polls the plans of delivered usage. Utilisation is charged nowhere, so it lacks no price. */
   async #watchPrices(delivered: readonly UsageEvent[], signal: AbortSignal): Promise<void> {
     const byPlan = Map.groupBy(
       delivered.filter(({ metric }) => metric !== UTILIZATION),

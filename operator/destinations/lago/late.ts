@@ -60,10 +60,7 @@ export class LagoLate implements LateBiller {
       : this.#invoice(ids, line, signal);
   }
 
-  /**
-   * Prices one event. Lago remembers events for ever: an event with a lost answer may be on its
-   * invoice already.
-   */
+  /** Prices one event. After a lost answer it may be on its invoice: Lago never forgets events. */
   async #priceOne(
     ids: LagoIds,
     event: UsageEvent,

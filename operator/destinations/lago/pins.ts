@@ -5,9 +5,7 @@ import { idsOf, subscriptionIdOf } from './customers.ts';
 import { failedStep, type LagoClient } from './lago-client.ts';
 import { findActive, type LagoSubscription } from './subscriptions.ts';
 
-/**
- * Refuses a named customer that belongs to another tenant: customers are called like their tenants.
- */
+/** Refuses a named customer of another tenant: customers are called like their tenants. */
 export async function takenCustomer(
   client: LagoClient,
   tenant: Tenant,

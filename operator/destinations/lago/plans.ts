@@ -20,10 +20,7 @@ export interface LagoPlan {
   readonly code: string;
   /** ISO 4217 */
   readonly currency: string;
-  /**
-   * The base fee of a year, in cents. A plan with a lower one takes over only at the end of a
-   * period.
-   */
+  /** The base fee of a year, cents. A plan with a lower one takes over at the end of a period. */
   readonly yearlyCents: number;
   /** How often Lago invoices usage, such as `monthly`. */
   readonly usageInterval: string;
@@ -77,10 +74,7 @@ export class LagoPlans {
     return this.#cache.get(code)?.plan;
   }
 
-  /**
-   * Creates the default plan with one charge of 0 for each metric, or adds the charges that it
-   * lacks.
-   */
+  /** Creates the default plan with a charge of 0 for each metric, or adds missing charges. */
   async ensure(
     wanted: WantedPlan,
     metrics: readonly LagoMetric[],
@@ -91,10 +85,7 @@ export class LagoPlans {
     return found.kind === 'plan' ? this.#addCharges(found.plan, metrics, signal) : found;
   }
 
-  /**
-   * Creates a plan without a base fee and with one charge of 0 for each metric. It leaves an
-   * existing plan as it is.
-   */
+  /** Creates a plan with no base fee and a charge of 0 per metric; an existing plan stays. */
   async #make(
     { code, currency }: WantedPlan,
     metrics: readonly LagoMetric[],
@@ -124,10 +115,7 @@ export class LagoPlans {
     return { kind: 'plan', plan };
   }
 
-  /**
-   * Adds the charges that the plan lacks. An older server cannot: its owner then maintains the
-   * plan.
-   */
+  /** Adds missing charges. An older server cannot: its owner then maintains the plan. */
   async #addCharges(
     plan: LagoPlan,
     metrics: readonly LagoMetric[],
@@ -195,7 +183,7 @@ function amountOf(object: JsonObject): string | undefined {
 }
 
 /** Remembers delivered kinds of usage and finds those without a priced charge. */
-export class UnpricedWatch {
+export class LagoUnpricedWatch {
   readonly #seen = new Map<string, UnpricedUsage>();
 
   see(plan: string, events: readonly UsageEvent[]): void {

@@ -1,5 +1,5 @@
 import { decimalFromNanos, parseDecimal, nanosFromDecimal } from '../../model/decimal.ts';
-import type { Charge, PriceBook } from '../../model/price-book.ts';
+import type { PriceCharge, PriceBook } from '../../model/price-book.ts';
 import { parseAmount } from '../../model/pricing/amount.ts';
 import { dependsOnMonth } from '../../model/pricing/charges.ts';
 import {
@@ -48,10 +48,7 @@ export async function pricesAtLago(
   return { kind: 'compared', books: compared };
 }
 
-/**
- * Returns why Lago cannot have a price; undefined where it can. `plan` is undefined while it does
- * not exist.
- */
+/** Returns why Lago cannot have a price; undefined where it can. `plan`: undefined without one. */
 function whyImpossible(
   { currency }: Pick<PriceBook, 'currency'>,
   { charge }: Pick<PriceOnDay, 'charge'>,
@@ -112,7 +109,7 @@ function pricesOfCharge(charge: JsonObject, metric: string): readonly PriceThere
   const id = textOf(charge, 'code') ?? textOf(charge, 'lago_id') ?? '';
   const model = textOf(charge, 'charge_model') ?? '';
   const otherwise = chargedOtherwise(charge);
-  const read = (properties: JsonObject): Charge | string => {
+  const read = (properties: JsonObject): PriceCharge | string => {
     const own = readCharge(model, properties);
     return otherwise === undefined ? own : `${otherwise}: ${textOfCharge(model, properties)}`;
   };
@@ -139,9 +136,7 @@ function chargedOtherwise(charge: JsonObject): string | undefined {
   return unit === undefined ? undefined : `in the pricing unit ${unit}`;
 }
 
-/**
- * Returns the combinations of values of a filter; one with all its values where they are too many.
- */
+/** Returns the combinations of a filter's values; one with all values if they are too many. */
 function matchesOf(values: JsonObject): readonly Readonly<Record<string, string>>[] {
   const keys = Object.keys(values).map((key) => [key, textsOf(values, key)] as const);
   const count = keys.reduce((product, [, all]) => product * all.length, 1);
@@ -161,7 +156,7 @@ function placeOf(metric: string, match: Readonly<Record<string, string>>): strin
 }
 
 /** Returns the charge of a model; text where a price book cannot have it. */
-function readCharge(model: string, properties: JsonObject): Charge | string {
+function readCharge(model: string, properties: JsonObject): PriceCharge | string {
   const text = textOfCharge(model, properties);
   if (model === 'standard') {
     const picos = parseAmount(textOf(properties, 'amount') ?? '');

@@ -52,10 +52,7 @@ interface LagoProvisionerOptions {
 type PlanChoice = { readonly kind: 'plan'; readonly plan: LagoPlan } | FailedStep;
 type Existing = { readonly kind: 'subscription'; readonly subscription: LagoSubscription };
 
-/**
- * Creates and maintains a tenant's customer and subscription
- * (docs/how-to/destinations/lago.md#tenants).
- */
+/** Maintains a tenant's customer and subscription (docs/how-to/destinations/lago.md#tenants). */
 export class LagoProvisioner implements Customers, Plans {
   readonly #options: LagoProvisionerOptions;
   /** Customers as provisioning last found them, by tenant. */
@@ -90,10 +87,7 @@ export class LagoProvisioner implements Customers, Plans {
       : this.#subscribe(tenant, ids, plan, ensured.customer, signal);
   }
 
-  /**
-   * Changes the plan at once. A plan with a lower base fee is registered already and waits for
-   * Lago's own run.
-   */
+  /** Changes the plan at once. A plan with a lower base fee is registered and waits for Lago. */
   async change(tenant: Tenant, _before: number, signal: AbortSignal): Promise<ChangeOutcome> {
     const { clock } = this.#options;
     const choice = await this.#planOf(tenant, signal);
@@ -124,20 +118,14 @@ export class LagoProvisioner implements Customers, Plans {
     return { kind: 'period-end', at: answer.subscription.periodEndsAt ?? now };
   }
 
-  /**
-   * Lago makes the invoices of a period in its first hour by UTC; `change` knows each customer's
-   * own hour.
-   */
+  /** Lago makes invoices in the first hour of a period by UTC; `change` knows a customer's hour. */
   quietUntil(now: number): number | undefined {
     const begun = ['monthly', 'weekly'].map((interval) => periodStartOf(interval, 'UTC', now));
     const until = Math.max(...begun) + BILLING_RUN_MS;
     return now < until ? until : undefined;
   }
 
-  /**
-   * Ends the subscription, which invoices its remaining usage. It waits until Lago has invoiced the
-   * previous period.
-   */
+  /** Ends the subscription, which invoices the remainder, once the previous period is invoiced. */
   async offboard(tenant: Tenant, signal: AbortSignal): Promise<StepOutcome> {
     const { client, clock, subscriptions } = this.#options;
     const { subscription: externalId, subscriptionIsNamed } = idsOf(tenant);
@@ -230,9 +218,7 @@ export class LagoProvisioner implements Customers, Plans {
     return DONE;
   }
 
-  /**
-   * Uses the existing subscription. If the tenant itself names a plan, it switches to that plan.
-   */
+  /** Uses the existing subscription. If the tenant names a plan, it switches to that plan. */
   async #reuse(
     tenant: Tenant,
     ids: LagoIds,
@@ -310,9 +296,7 @@ export class LagoProvisioner implements Customers, Plans {
     return answer;
   }
 
-  /**
-   * Returns the change. The old plan's last invoice stays a draft for the customer's days of grace.
-   */
+  /** Returns the change. The old plan's last invoice stays a draft for the days of grace. */
   async #changed(
     tenant: Tenant,
     { startedAt }: LagoSubscription,

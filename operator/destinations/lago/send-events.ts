@@ -212,10 +212,7 @@ function outcomeOfFault(fault: unknown): DeliveryOutcome {
   return { kind: 'rejected', reason: `lago-style API error 422: ${text}`.slice(0, 300) };
 }
 
-/**
- * An event in Lago's form. Every property is text, so that no digit is lost in a conversion to a
- * number.
- */
+/** An event in Lago's form. Every property is text, since numbers would lose digits. */
 export interface LagoEvent {
   readonly transaction_id: string;
   readonly external_subscription_id: string;

@@ -195,7 +195,7 @@ test('no call has more than a hundred events, and the events of a tenant keep th
 });
 
 describe('an event that Lago would take and never bill', () => {
-  test('for lack of a subscription asks for one', async () => {
+  test('for lack of a subscription provisions one', async () => {
     const world = await ready();
     const outcomes = await world.destination.send([testEvent({ tenant: 'stranger' })], NEVER);
     expect(outcomes).toStrictEqual([{ kind: 'provision', reason: 'no active subscription' }]);

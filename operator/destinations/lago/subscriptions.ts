@@ -16,10 +16,7 @@ const CONCURRENT_POLLS = 4;
 /** The largest accepted lag of our clock behind Lago's. */
 const CLOCKS_DIFFER_MS = 300_000;
 
-/**
- * A plan of a tenant for a time. A change of plan ends it and begins another with the same external
- * id.
- */
+/** A tenant's plan for a time. A change of plan begins another with the same external id. */
 export interface LagoSubscription {
   readonly externalId: string;
   readonly customer: string;
@@ -194,10 +191,7 @@ export function readSubscription(object: JsonObject): LagoSubscription {
   };
 }
 
-/**
- * Returns the time of a field in full seconds, as milliseconds since the epoch; undefined without
- * one.
- */
+/** Returns the time of a field in full seconds, as ms since the epoch; undefined without one. */
 function secondOf(object: JsonObject, field: string): number | undefined {
   const at = timeOf(object, field);
   return at === undefined ? undefined : Math.floor(at / 1_000) * 1_000;

@@ -1,20 +1,17 @@
 import { nanosFromDecimal, parseSigned, signedFromNanos } from '../../model/decimal.ts';
 import { isRecord } from '../../model/is-record.ts';
-import type { TotalsOutcome, TotalsQuery } from '../destination.ts';
+import type { RecordedTotalOutcome, RecordedTotalQuery } from '../destination.ts';
 import { textOf } from '../json.ts';
 import { idsOf } from './customers.ts';
 import type { LagoClient } from './lago-client.ts';
 
-/**
- * Sums the tenant's own events in a time range. Lago's current usage lags behind and covers only
- * the current period.
- */
+/** Sums events in a time range: Lago's current usage lags, and covers only this period. */
 export async function sumAtLago(
   client: LagoClient,
   fieldOf: (metric: string) => string | undefined,
-  { tenant, metric, from, to }: TotalsQuery,
+  { tenant, metric, from, to }: RecordedTotalQuery,
   signal: AbortSignal,
-): Promise<TotalsOutcome> {
+): Promise<RecordedTotalOutcome> {
   const field = fieldOf(metric);
   if (field === undefined) {
     return { kind: 'unsupported', reason: `Lago has no billable metric: metric: "${metric}"` };

@@ -15,9 +15,7 @@ import {
 import type { MetronomeClient } from './metronome-client.ts';
 import { latestMetric, listProducts, type Product } from './products.ts';
 
-/**
- * Longer than Metronome accepts late events: no more usage arrives for a product's former metric.
- */
+/** Longer than Metronome takes late events: no more usage arrives for a product's old metric. */
 const SETTLED_MS = 35 * 86_400_000;
 
 /** The metrics at Metronome that count the events of a metric code. */
@@ -29,7 +27,7 @@ export interface MetronomeMetric {
   readonly required: readonly string[];
 }
 
-export type MetricsOutcome =
+export type MetronomeMetricsOutcome =
   | {
       readonly kind: 'metrics';
       readonly byCode: ReadonlyMap<string, MetronomeMetric>;
@@ -76,7 +74,7 @@ export async function ensureMetrics(
   options: EnsureMetricsOptions,
   wanted: readonly MetricDefinition[],
   signal: AbortSignal,
-): Promise<MetricsOutcome> {
+): Promise<MetronomeMetricsOutcome> {
   const { client, logger } = options;
   const listed = await listBillableMetrics(client, signal);
   if (listed.kind !== 'listed') return listed;
@@ -119,10 +117,7 @@ interface Handover {
   readonly predecessors: readonly BillableMetric[];
 }
 
-/**
- * Moves products to the successors of their metrics. A refused product stays with its metric, with
- * a warning.
- */
+/** Moves products to the successors of their metrics. Warns of a refused product, which stays. */
 async function handOver(
   options: EnsureMetricsOptions,
   handovers: readonly Handover[],

@@ -1,5 +1,5 @@
 import { nanosFromDecimal, parseDecimal } from '../../model/decimal.ts';
-import type { Charge, PriceBook } from '../../model/price-book.ts';
+import type { PriceCharge, PriceBook } from '../../model/price-book.ts';
 import { parseAmount } from '../../model/pricing/amount.ts';
 import {
   comparePrices,
@@ -64,7 +64,11 @@ export async function pricesAtMetronome(
 async function compareBook(
   { client, rateCards, rateCard }: CardPricesOptions,
   { book, isDefault }: MeantBook,
-  { billing, at, day }: { readonly billing: Billing; readonly at: number; readonly day: string },
+  {
+    billing,
+    at,
+    day,
+  }: { readonly billing: ProductsByMetric; readonly at: number; readonly day: string },
   signal: AbortSignal,
 ): Promise<ComparedBook | ApiProblem> {
   const plan = isDefault ? (rateCard ?? book.name) : book.name;
@@ -97,10 +101,7 @@ async function compareBook(
   return { ...own, exists: true, differences: comparePrices(followed, there) };
 }
 
-/**
- * Returns the less specific price that applies on a day where a price is withdrawn; undefined where
- * there is none.
- */
+/** Returns the less specific price of a day on which a price is withdrawn, or undefined. */
 function priceInstead(
   book: PriceBook,
   withdrawn: Pick<PriceOnDay, 'metric' | 'match'>,
@@ -118,14 +119,14 @@ function priceInstead(
 }
 
 /** The products that bill each metric, by its code. */
-type Billing = ReadonlyMap<string, readonly Product[]>;
+type ProductsByMetric = ReadonlyMap<string, readonly Product[]>;
 
 function productsOf(
   products: readonly Product[],
   metrics: readonly BillableMetric[],
   codes: ReadonlySet<string>,
   at: number,
-): Billing {
+): ProductsByMetric {
   return new Map(
     [...codes].map((code) => {
       const ids = new Set(metrics.filter((one) => countsAllOf(one, code)).map(({ id }) => id));
@@ -161,7 +162,11 @@ function whyImpossible(
 }
 
 /** Returns the price of a rate; none for a product that bills no metric of ours. */
-function rateThere(object: JsonObject, card: RateCard, billing: Billing): readonly PriceThere[] {
+function rateThere(
+  object: JsonObject,
+  card: RateCard,
+  billing: ProductsByMetric,
+): readonly PriceThere[] {
   const id = textOf(object, 'product_id') ?? '';
   for (const [metric, products] of billing) {
     const index = products.findIndex((product) => product.id === id);
@@ -181,7 +186,10 @@ function rateThere(object: JsonObject, card: RateCard, billing: Billing): readon
 }
 
 /** Returns the charge of a rate; text where a price book cannot have it. */
-export function readCharge(object: JsonObject, card: Pick<RateCard, 'currency'>): Charge | string {
+export function readCharge(
+  object: JsonObject,
+  card: Pick<RateCard, 'currency'>,
+): PriceCharge | string {
   const rate = objectOf(object, 'rate');
   const type = textOf(rate, 'rate_type') ?? '';
   const text = `${type} ${JSON.stringify(rate)}`.slice(0, LONGEST_TEXT);
@@ -211,10 +219,7 @@ export function readCharge(object: JsonObject, card: Pick<RateCard, 'currency'>)
   return text;
 }
 
-/**
- * Returns by how many decimals a unit is smaller than its currency's main unit: 2 for `USD
- * (cents)`.
- */
+/** Returns by how many decimals a unit is smaller than the currency's: 2 for `USD (cents)`. */
 function placesOf(unit: string): number {
   return unit.includes(CENTS) ? 2 : 0;
 }

@@ -83,10 +83,7 @@ function dueAfter(ms: number, change: PlanChange): number {
  */
 export function overlapsOf(contracts: readonly Contract[]): readonly {
   readonly contract: Contract;
-  /**
-   * The start of the other contract. At or before the start of `contract`, nothing of `contract`
-   * may remain.
-   */
+  /** The start of the other contract. `contract` must end by then, or be empty. */
   readonly at: number;
 }[] {
   return contracts.flatMap((contract) => {

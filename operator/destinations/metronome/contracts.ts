@@ -11,10 +11,7 @@ import type { MetronomeClient } from './metronome-client.ts';
 
 /** The prefix of the uniqueness key of every contract that the operator makes. */
 const OUR_KEY = 'meterfeed:';
-/**
- * The bound of uniqueness keys used up by contracts that are no longer listed; more are no
- * accident.
- */
+/** Bound of uniqueness keys used up by contracts that are no longer listed. */
 const MAX_GENERATIONS = 20;
 /** Fields that only people set on a contract. */
 const TERMS = [
@@ -49,9 +46,7 @@ export interface WantedContract {
   readonly rateCardId: string;
   /** Milliseconds since the epoch. */
   readonly billableFrom: number;
-  /**
-   * The customer's configuration of a billing provider; undefined where invoices stay at Metronome.
-   */
+  /** Configuration of the customer's billing provider; undefined if invoices stay at Metronome. */
   readonly billingProviderId: string | undefined;
   /** When it replaces a contract on another rate card. */
   readonly change: PlanChange;
@@ -59,9 +54,7 @@ export interface WantedContract {
   readonly netTermsDays: number | undefined;
 }
 
-/**
- * Reads and changes the contracts of customers (docs/how-to/destinations/metronome.md#contracts).
- */
+/** Reads and changes customers' contracts (docs/how-to/destinations/metronome.md#contracts). */
 export class MetronomeContracts {
   readonly #name: string;
   readonly #client: MetronomeClient;
@@ -253,9 +246,7 @@ export class MetronomeContracts {
     return { kind: 'retry', reason: `no uniqueness key is left for a contract on ${rateCardId}` };
   }
 
-  /**
-   * Updates one of our existing contracts: its link to a billing provider and its payment terms.
-   */
+  /** Updates an existing contract of ours: link to a billing provider and payment terms. */
   async #update(
     wanted: WantedContract,
     contract: Contract,
@@ -274,9 +265,7 @@ export class MetronomeContracts {
     return stepOf(await this.#client.post('/v2/contracts/edit', body, signal));
   }
 
-  /**
-   * Sends the invoices of an existing contract to the billing provider, from the current period on.
-   */
+  /** Sends an existing contract's invoices to the billing provider, from the current period on. */
   async #link(
     { customerId, billingProviderId }: WantedContract,
     contract: Contract,

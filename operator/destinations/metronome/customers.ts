@@ -10,9 +10,11 @@ import type { MetronomeClient } from './metronome-client.ts';
 /** Metronome cuts longer names, and they would then differ for ever. */
 const MAX_NAME = 160;
 
-export type CustomerOutcome = { readonly kind: 'customer'; readonly id: string } | FailedStep;
+export type MetronomeCustomerOutcome =
+  | { readonly kind: 'customer'; readonly id: string }
+  | FailedStep;
 
-type Found =
+type CustomerSearch =
   | { readonly kind: 'found'; readonly customer: MetronomeCustomer }
   | { readonly kind: 'none' }
   | ApiProblem;
@@ -28,7 +30,7 @@ export async function findCustomer(
   client: MetronomeClient,
   tenant: string,
   signal: AbortSignal,
-): Promise<Found> {
+): Promise<CustomerSearch> {
   return findByAlias(client, new URLSearchParams({ ingest_alias: tenant }), signal);
 }
 
@@ -40,7 +42,7 @@ export async function ensureCustomer(
   client: MetronomeClient,
   tenant: Tenant,
   signal: AbortSignal,
-): Promise<CustomerOutcome> {
+): Promise<MetronomeCustomerOutcome> {
   if (tenant.customerIds?.['metronome'] !== undefined) {
     return pinnedCustomer(client, tenant, tenant.customerIds?.['metronome'], signal);
   }
@@ -63,7 +65,7 @@ async function afterConflict(
   client: MetronomeClient,
   tenant: Tenant,
   signal: AbortSignal,
-): Promise<CustomerOutcome> {
+): Promise<MetronomeCustomerOutcome> {
   const again = await findCustomer(client, tenant.id, signal);
   if (again.kind === 'found') return { kind: 'customer', id: again.customer.id };
   if (again.kind !== 'none') return failedStep(again);
@@ -86,7 +88,7 @@ async function pinnedCustomer(
   tenant: Tenant,
   id: string,
   signal: AbortSignal,
-): Promise<CustomerOutcome> {
+): Promise<MetronomeCustomerOutcome> {
   const answer = await client.get(`/v1/customers/${encodeURIComponent(id)}`, signal);
   if (answer.kind === 'refused') {
     const reason = `no such customer in Metronome: metronome-customer-id: ${quote(id)}: ${answer.reason}`;
@@ -115,7 +117,7 @@ async function rename(
   customer: MetronomeCustomer,
   tenant: Tenant,
   signal: AbortSignal,
-): Promise<CustomerOutcome> {
+): Promise<MetronomeCustomerOutcome> {
   const name = nameOf(tenant);
   if (customer.name !== name) {
     const path = `/v1/customers/${encodeURIComponent(customer.id)}/setName`;
@@ -129,7 +131,7 @@ async function findByAlias(
   client: MetronomeClient,
   query: URLSearchParams,
   signal: AbortSignal,
-): Promise<Found> {
+): Promise<CustomerSearch> {
   const alias = query.get('ingest_alias') ?? '';
   const list = await client.list(`/v1/customers?${query.toString()}`, undefined, signal);
   if (list.kind !== 'list') return list;
@@ -154,10 +156,7 @@ function nameOf({ id, displayName }: Tenant): string {
   return (displayName.trim() === '' ? id : displayName).slice(0, MAX_NAME);
 }
 
-/**
- * Returns the tenants that a customer may stand for: its ingest aliases, which other people may
- * have added to.
- */
+/** Returns tenants that a customer may stand for: its ingest aliases, perhaps not all ours. */
 export async function tenantsOfMetronomeCustomer(
   client: MetronomeClient,
   customer: string,

@@ -7,10 +7,7 @@ import type { MetronomeMetric } from './billable-metrics.ts';
 import type { MetronomeClient } from './metronome-client.ts';
 import { listProducts, type Product } from './products.ts';
 
-/**
- * The usual maximum length of a statement. A statement that is final since a moment began this much
- * earlier at most.
- */
+/** Usual longest statement: one that became final at a moment began at most this much earlier. */
 const LONGEST_STATEMENT_MS = 100 * 86_400_000;
 const DAY_MS = 86_400_000;
 
@@ -54,10 +51,7 @@ export async function listInvoices(
 export type InvoicedUntil =
   | {
       readonly kind: 'until';
-      /**
-       * The end of their last statement that is not a draft, milliseconds since the epoch; 0 where
-       * there is none.
-       */
+      /** End of the last statement that is no draft, ms since the epoch; 0 without one. */
       readonly until: number;
     }
   | ApiProblem;

@@ -3,10 +3,7 @@ import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 
 /** The property that every billable metric sums. */
 export const VALUE_PROPERTY = 'value';
-/**
- * The value of a group key that an event lacks. An event without the property would match no
- * metric.
- */
+/** Value of a group key that an event lacks. Without the property it would match no metric. */
 export const ABSENT = 'none';
 
 const TENANT_CLUSTER = 'tenant_cluster';
@@ -29,10 +26,7 @@ export function metricName({ name, code }: MetricDefinition): string {
   return `${name} [${code}]`;
 }
 
-/**
- * Returns the body that creates a metric. Every group key must also be a filter that requires the
- * property.
- */
+/** Returns the body that creates a metric. Each group key needs a filter that requires it. */
 export function metricCreation(metric: MetricDefinition): JsonObject {
   const keys = groupKeysOf(metric);
   return {
@@ -91,10 +85,7 @@ export function readBillableMetric(object: JsonObject): BillableMetric {
   };
 }
 
-/**
- * Returns whether a metric does everything that the catalogue requires. A wider compound key is
- * enough.
- */
+/** Returns whether a metric does what the catalogue requires. A wider compound key is enough. */
 export function serves(existing: BillableMetric, metric: MetricDefinition): boolean {
   const wanted = groupKeysOf(metric);
   return (

@@ -14,8 +14,8 @@ import type {
   DestinationContext,
   StepOutcome,
   Sums,
-  TotalsOutcome,
-  TotalsQuery,
+  RecordedTotalOutcome,
+  RecordedTotalQuery,
   VerifyOutcome,
 } from '../destination.ts';
 import type { Invoices, InvoicesOutcome, InvoicesQuery } from '../invoices.ts';
@@ -31,7 +31,7 @@ import { listInvoices } from './invoices.ts';
 import { MetronomeClient } from './metronome-client.ts';
 import { pricesAtMetronome } from './card-prices.ts';
 import { MetronomeProvisioner } from './provision.ts';
-import { PriceWatch, RateCards } from './rate-cards.ts';
+import { MetronomeUnpricedWatch, RateCards } from './rate-cards.ts';
 import { MetronomeSender, SEND_EVENTS } from './send-events.ts';
 import type { MetronomeSettings } from './settings.ts';
 import { MetronomeStatus } from './current-alerts.ts';
@@ -64,7 +64,7 @@ export class Metronome implements Destination {
   readonly #client: MetronomeClient;
   /** Present where customers are linked to Stripe. */
   readonly #stripe: StripeClient | undefined;
-  readonly #priceWatch: PriceWatch;
+  readonly #priceWatch: MetronomeUnpricedWatch;
   readonly #sender: MetronomeSender;
   readonly #tenants = new Map<string, MetronomeTenant>();
   #metrics: ReadonlyMap<string, MetronomeMetric> = new Map();
@@ -84,7 +84,7 @@ export class Metronome implements Destination {
       settings.stripeLink &&
       new StripeClient({ name, outbound, clock, ...settings.stripeLink, maxRequestsPerSecond: 0 });
     const rateCards = new RateCards(client, clock);
-    this.#priceWatch = new PriceWatch(client, clock);
+    this.#priceWatch = new MetronomeUnpricedWatch(client, clock);
     this.#sender = new MetronomeSender({
       client,
       tenants: this.#tenants,
@@ -171,7 +171,7 @@ export class Metronome implements Destination {
    * Returns the sum of full UTC days, the only bounds that Metronome takes. If a metric has a
    * successor, both count, and the older one has all usage.
    */
-  async #total(query: TotalsQuery, signal: AbortSignal): Promise<TotalsOutcome> {
+  async #total(query: RecordedTotalQuery, signal: AbortSignal): Promise<RecordedTotalOutcome> {
     const customerId = await this.#customerOf(query.tenant, signal);
     if (typeof customerId !== 'string') return customerId;
     const metric = this.#metrics.get(query.metric);
@@ -246,7 +246,7 @@ export class Metronome implements Destination {
   async #customerOf(
     { id, customerIds }: Tenant,
     signal: AbortSignal,
-  ): Promise<string | Exclude<TotalsOutcome, { kind: 'total' }>> {
+  ): Promise<string | Exclude<RecordedTotalOutcome, { kind: 'total' }>> {
     const known = this.#tenants.get(id)?.customerId ?? customerIds?.['metronome'];
     if (known !== undefined) return known;
     const found = await findCustomer(this.#client, id, signal);

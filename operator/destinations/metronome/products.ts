@@ -13,10 +13,7 @@ export interface Product {
   readonly pricingKeys: readonly string[];
   /** Pricing and presentation keys; together they must be one compound key of the metric. */
   readonly allKeys: readonly string[];
-  /**
-   * The conversion by which it bills another quantity than the metric's, for people; undefined
-   * without one.
-   */
+  /** The conversion by which it bills another quantity, for people; undefined without one. */
   readonly converts: string | undefined;
 }
 

@@ -161,10 +161,7 @@ export class MetronomeProvisioner implements Customers {
     return { kind: 'rejected', reason: `${priced}: currency: ${quote(currency)}` };
   }
 
-  /**
-   * Links the customer to Stripe. `id` is the customer's billing provider configuration; undefined
-   * without a link.
-   */
+  /** Links the customer to Stripe. `id`: its billing provider configuration, if linked. */
   async #link(
     tenant: Tenant,
     customerId: string,

@@ -104,7 +104,7 @@ interface Kind extends UnpricedUsage {
   readonly metricIds: readonly string[];
 }
 
-interface Rate {
+interface CardRate {
   readonly productId: string;
   readonly values: Readonly<Record<string, string>>;
 }
@@ -114,11 +114,11 @@ interface Rate {
  * (docs/how-to/destinations/metronome.md#prices-by-sku-and-capacity-type). A rate of 0 is a price,
  * since somebody set it.
  */
-export class PriceWatch {
+export class MetronomeUnpricedWatch {
   readonly #client: MetronomeClient;
   readonly #clock: Clock;
   readonly #seen = new Map<string, Kind>();
-  readonly #rates = new Map<string, readonly Rate[]>();
+  readonly #rates = new Map<string, readonly CardRate[]>();
   #products: readonly Product[] | undefined;
   #nextPoll = Number.NEGATIVE_INFINITY;
 
@@ -135,10 +135,7 @@ export class PriceWatch {
     this.#seen.set(key, { plan, metric, sku, values, metricIds: ids });
   }
 
-  /**
-   * Reads the rate cards of delivered usage from time to time. Never fails: it leaves out
-   * unreadable cards.
-   */
+  /** Polls the rate cards of delivered usage. Never fails: it leaves out unreadable cards. */
   async poll(signal: AbortSignal): Promise<void> {
     if (this.#seen.size === 0 || this.#clock.monotonic() < this.#nextPoll) return;
     this.#nextPoll = this.#clock.monotonic() + POLL_EVERY_MS;
@@ -183,16 +180,13 @@ export class PriceWatch {
  * Returns whether a rate prices a kind of usage. A rate names values of some keys and prices only
  * usage with these values.
  */
-function concerns({ values }: Rate, kind: Kind): boolean {
+function concerns({ values }: CardRate, kind: Kind): boolean {
   return Object.entries(values).every(
     ([key, value]) => kind.values[key] === undefined || kind.values[key] === value,
   );
 }
 
-/**
- * Returns the values of the group keys. The tenant cluster is left out: prices for one cluster
- * alone are not checked.
- */
+/** Returns the group keys' values, without the tenant cluster: its own prices are not checked. */
 function groupValues(event: UsageEvent, required: readonly string[]): Record<string, string> {
   const { region, sku, project, resource_id, dimensions } = event;
   const own: Readonly<Record<string, string | undefined>> = {
@@ -206,7 +200,7 @@ function groupValues(event: UsageEvent, required: readonly string[]): Record<str
   return Object.fromEntries(keys.map((key) => [key, own[key] ?? ABSENT]));
 }
 
-function readRate(object: JsonObject): Rate {
+function readRate(object: JsonObject): CardRate {
   const entries = Object.entries(objectOf(object, 'pricing_group_values'));
   return {
     productId: textOf(object, 'product_id') ?? '',

@@ -16,10 +16,7 @@ export const SEND_EVENTS = CALL_EVENTS * CONCURRENT_CALLS;
 const FOR_CONTENT = new Set([400, 413, 422]);
 const DELIVERED: DeliveryOutcome = { kind: 'delivered' };
 
-/**
- * An event in Metronome's form. Every property is text, so that no digit is lost in a conversion to
- * a number.
- */
+/** An event in Metronome's form. Every property is text, since numbers would lose digits. */
 export interface MetronomeEvent {
   readonly transaction_id: string;
   readonly customer_id: string;
@@ -60,9 +57,7 @@ export class MetronomeSender {
     });
   }
 
-  /**
-   * Returns the event to send, or the outcome of an event that Metronome would take and never bill.
-   */
+  /** Returns the event to send, or the outcome of an event that Metronome takes and never bills. */
   #check(event: UsageEvent): DeliveryOutcome | MetronomeEvent {
     const { tenants, metric, unusable } = this.#options;
     const problem = unusable(event.metric);

@@ -103,7 +103,7 @@ test.each([
   [{ 'x-ratelimit-reset': '12' }, 12_000],
   [{ 'ratelimit-reset': String(METRONOME_NOW / 1000 + 30) }, 30_000],
   [{}, undefined],
-])('a rate limit is obeyed as its headers ask: %j', async (headers, afterMs) => {
+])('a rate limit is obeyed as its headers say: %j', async (headers, afterMs) => {
   world.metronome.misbehaviours.add({ kind: 'status', status: 429, path: INGEST, headers });
   expect(await send([testEvent()])).toEqual([
     {

@@ -21,18 +21,14 @@ import { STRIPE_URL, STRIPE_VARIABLES, stripeAccess } from '../stripe/settings.t
 export interface MetronomeSettings {
   readonly url: string;
   readonly apiToken: Secret;
-  /**
-   * Id, alias or name of the rate card of new contracts. Without it the operator makes no contract.
-   */
+  /** Id, alias or name of new contracts' rate card. Without it the operator makes no contract. */
   readonly rateCard?: string;
   /** The currency of tenants that name none. A rate card in another currency is refused. */
   readonly currency: string;
   readonly stripeLink?: StripeLinkSettings;
 }
 
-/**
- * The Stripe account in which each tenant's customer is made, to be linked with its customer here.
- */
+/** The Stripe account with each tenant's customer, to be linked with the customer here. */
 export interface StripeLinkSettings {
   readonly url: string;
   readonly apiKey: Secret;

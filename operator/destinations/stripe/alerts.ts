@@ -98,9 +98,7 @@ function parse(body: Uint8Array): ParsedAlert {
   return { kind: 'alert', alert };
 }
 
-/**
- * Returns the alert of an event type about an object; undefined where the object names no customer.
- */
+/** Returns the alert of an event type about an object; undefined if that names no customer. */
 export function alertAbout({
   object,
   ...event
@@ -148,10 +146,7 @@ function meaningOf(
   return { subject: subject ?? `event/${type}`, reason: type };
 }
 
-/**
- * Returns `subscription/<id>` for a subscription and its invoices, else `<kind>/<id>`; undefined
- * without either.
- */
+/** Returns `subscription/<id>` for subscriptions and their invoices, else `<kind>/<id>`. */
 function subjectOf(object: JsonObject): string | undefined {
   const kind = textOf(object, 'object');
   const id = idAt(object, 'id');

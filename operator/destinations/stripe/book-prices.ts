@@ -55,10 +55,7 @@ function keysBeyond(match: PriceOnDay['match'], splitBy: readonly string[]): rea
   return Object.keys(match).filter((key) => !splitBy.includes(key));
 }
 
-/**
- * Returns the entry of a price by a field that does not split meters; none where the price is
- * withdrawn.
- */
+/** Returns a price's entry by a field that does not split meters; none if it is withdrawn. */
 function unsplitPrice(
   { name, metric, match, charge }: PriceOnDay,
   splitBy: readonly string[],

@@ -5,10 +5,7 @@ import type { StripeClient } from './stripe-client.ts';
 
 const INVOICES = '/v1/invoices';
 
-/**
- * Drafts and open invoices of a customer, and whether Stripe advances them. `unknown`: the key may
- * not list them.
- */
+/** Drafts and open invoices of a customer, and if Stripe advances them. `unknown`: no right. */
 type OpenInvoices =
   | { readonly kind: 'open'; readonly collected: ReadonlyMap<string, boolean> }
   | { readonly kind: 'unknown'; readonly reason: string }

@@ -50,7 +50,7 @@ test.each([
 });
 
 test.each(['commit-then-reset', 'commit-then-status'] as const)(
-  'one whose creation was not heard of is not created twice: %s',
+  'one whose creation got no answer is not created twice: %s',
   async (kind) => {
     const { destination, stripe } = await world({ searchLagMs: NEVER_INDEXED });
     stripe.misbehaviours.add({ kind, status: 500, method: 'POST', path: CUSTOMERS, times: 1 });

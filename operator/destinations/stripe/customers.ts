@@ -22,14 +22,14 @@ const RECENT_MS = 90_000_000;
 /** The bound of successive creations that return a customer who is deleted by now. */
 const MAX_REPEATS = 5;
 
-export type CustomerOutcome = { readonly kind: 'customer'; readonly id: string } | FailedStep;
+export type StripeCustomerOutcome = { readonly kind: 'customer'; readonly id: string } | FailedStep;
 
-interface Found {
+interface FoundCustomer {
   readonly id: string;
   readonly object: JsonObject;
 }
 
-type Lookup = Found | undefined | ApiProblem;
+type Lookup = FoundCustomer | undefined | ApiProblem;
 
 /**
  * Finds or creates the customer of each tenant.
@@ -47,7 +47,7 @@ export class StripeCustomers {
   /** Tenants whose customer must be looked up again before usage goes to it. */
   readonly #doubted = new Set<string>();
   /** Customers too new for the search, by tenant; undefined when they must be listed. */
-  #recent: Map<string, Found> | undefined;
+  #recent: Map<string, FoundCustomer> | undefined;
   #searchable = true;
 
   constructor(client: StripeClient, clock: Clock, logger: Logger) {
@@ -57,16 +57,14 @@ export class StripeCustomers {
     this.#taxIds = new StripeTaxIds(client, logger);
   }
 
-  /**
-   * Finds or creates the tenant's customer, and updates its name, address, tax number and metadata.
-   */
-  async ensure(tenant: Tenant, signal: AbortSignal): Promise<CustomerOutcome> {
+  /** Finds or creates the tenant's customer; updates name, address, tax number and metadata. */
+  async ensure(tenant: Tenant, signal: AbortSignal): Promise<StripeCustomerOutcome> {
     const outcome = await this.#ensure(tenant, signal);
     if (outcome.kind === 'customer') this.#doubted.delete(tenant.id);
     return outcome;
   }
 
-  async #ensure(tenant: Tenant, signal: AbortSignal): Promise<CustomerOutcome> {
+  async #ensure(tenant: Tenant, signal: AbortSignal): Promise<StripeCustomerOutcome> {
     const named = tenant.customerIds?.['stripe'];
     if (named !== undefined) return this.#useNamed(tenant, named, signal);
     const outcome = await this.#ensureOwn(tenant, signal);
@@ -74,7 +72,7 @@ export class StripeCustomers {
     return (await this.#taxIds.ensure(tenant, outcome.id, signal)) ?? outcome;
   }
 
-  async #ensureOwn(tenant: Tenant, signal: AbortSignal): Promise<CustomerOutcome> {
+  async #ensureOwn(tenant: Tenant, signal: AbortSignal): Promise<StripeCustomerOutcome> {
     const found = await this.#lookUp(tenant.id, signal);
     if (found === undefined) return this.#create(tenant, signal);
     return 'id' in found ? this.#update(tenant, found, signal) : failedStep(found);
@@ -85,7 +83,7 @@ export class StripeCustomers {
     tenant: string,
     named: string | undefined,
     signal: AbortSignal,
-  ): Promise<CustomerOutcome | { readonly kind: 'none' }> {
+  ): Promise<StripeCustomerOutcome | { readonly kind: 'none' }> {
     const id = named ?? this.#ids.get(tenant);
     if (id !== undefined) return { kind: 'customer', id };
     const found = await this.#lookUp(tenant, signal);
@@ -156,7 +154,7 @@ export class StripeCustomers {
       const filter = this.#searchable ? { created: { gte: since } } : {};
       const list = await this.#client.list(CUSTOMERS, filter, signal);
       if (list.kind !== 'list') return list;
-      const byTenant = new Map<string, Found>();
+      const byTenant = new Map<string, FoundCustomer>();
       // The list is newest first, so the oldest of several customers stays.
       for (const object of list.items) {
         const owner = tenantOf(object);
@@ -168,7 +166,7 @@ export class StripeCustomers {
     return this.#recent.get(tenant);
   }
 
-  async #create(tenant: Tenant, signal: AbortSignal): Promise<CustomerOutcome> {
+  async #create(tenant: Tenant, signal: AbortSignal): Promise<StripeCustomerOutcome> {
     const params = detailsOf(tenant);
     for (let repeat = 0; repeat < MAX_REPEATS; repeat += 1) {
       const answer = await this.#client.create(CUSTOMERS, params, signal);
@@ -195,9 +193,9 @@ export class StripeCustomers {
 
   async #update(
     tenant: Tenant,
-    { id, object }: Found,
+    { id, object }: FoundCustomer,
     signal: AbortSignal,
-  ): Promise<CustomerOutcome> {
+  ): Promise<StripeCustomerOutcome> {
     this.#ids.set(tenant.id, id);
     const details = detailsOf(tenant);
     if (!isUpToDate(object, details)) {
@@ -209,7 +207,7 @@ export class StripeCustomers {
   }
 
   /** Uses the customer that a tenant names, without changes. */
-  async #useNamed(tenant: Tenant, id: string, signal: AbortSignal): Promise<CustomerOutcome> {
+  async #useNamed(tenant: Tenant, id: string, signal: AbortSignal): Promise<StripeCustomerOutcome> {
     const answer = await getCustomer(this.#client, id, signal);
     if (answer.kind !== 'ok' && !isMissing(answer)) return failedStep(answer);
     if (answer.kind !== 'ok' || isDeleted(answer.body)) {
@@ -256,10 +254,7 @@ function addressOf({ address }: BillingDetails = {}): {
   return { address: postalCode === undefined ? rest : { ...rest, postal_code: postalCode } };
 }
 
-/**
- * Adds the stored fields of an address to the given ones, since Stripe may replace the complete
- * address.
- */
+/** Adds stored fields of an address to the given ones: Stripe may replace the complete address. */
 function withStoredFields(object: JsonObject, details: Details): Details {
   if (details.address === undefined) return details;
   const before = Object.entries(objectOf(object, 'address')).filter(
@@ -282,7 +277,7 @@ function isUpToDate(object: JsonObject, details: Details): boolean {
 }
 
 /** Returns the oldest customer of a tenant. Search ignores case, so every result is compared. */
-function oldest(objects: readonly JsonObject[], tenant: string): Found | undefined {
+function oldest(objects: readonly JsonObject[], tenant: string): FoundCustomer | undefined {
   const [first] = objects
     .filter((object) => tenantOf(object) === tenant)
     .toSorted((a, b) => Number(a['created']) - Number(b['created']));

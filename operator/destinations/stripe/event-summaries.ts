@@ -5,7 +5,12 @@ import {
   roundToDecimal,
 } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
-import type { BucketEvent, TotalsOutcome, TotalsQuery, VerifyOutcome } from '../destination.ts';
+import type {
+  BucketEvent,
+  RecordedTotalOutcome,
+  RecordedTotalQuery,
+  VerifyOutcome,
+} from '../destination.ts';
 import type { ApiProblem } from '../json-api/answer.ts';
 import type { StripeCustomers } from './customers.ts';
 import { isMeterOf, meterName, type StripeMeters } from './meters.ts';
@@ -67,9 +72,9 @@ export class EventSummaries {
 
   /** Returns the sum of a tenant's metric over all its meters. */
   async total(
-    { tenant, metric, from, to }: TotalsQuery,
+    { tenant, metric, from, to }: RecordedTotalQuery,
     signal: AbortSignal,
-  ): Promise<TotalsOutcome> {
+  ): Promise<RecordedTotalOutcome> {
     const meters = this.#meters;
     const customers = this.#customers;
     const customer = await customers.find(tenant.id, tenant.customerIds?.['stripe'], signal);
@@ -195,7 +200,7 @@ export class EventSummaries {
     from: number,
     to: number,
     signal: AbortSignal,
-  ): Promise<bigint | Exclude<TotalsOutcome, { kind: 'total' }>> {
+  ): Promise<bigint | Exclude<RecordedTotalOutcome, { kind: 'total' }>> {
     const nanos = await this.used(meter, customer, from, to, signal);
     if (typeof nanos === 'bigint') return nanos;
     const { kind, reason } = nanos;
@@ -232,9 +237,7 @@ export function whichMakeUp(
   return found === undefined ? undefined : new Set(found.map(({ id }) => id));
 }
 
-/**
- * Returns the minute of the window's start, the event's timestamp; milliseconds since the epoch.
- */
+/** Returns the minute of the window's start, the event's timestamp; ms since the epoch. */
 function minuteOf({ window_start }: UsageEvent): number {
   return Math.floor(Date.parse(window_start) / MINUTE_MS) * MINUTE_MS;
 }

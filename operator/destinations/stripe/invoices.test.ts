@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { StripeRules } from '../../../e2e/fakes/stripe/state.ts';
 import { testTenant } from '../testing/context.ts';
-import { createLife, G, H, type Life } from './testing/life.ts';
+import { createLife, G, H, type StripeLife } from './testing/life.ts';
 import { NEVER, settle } from './testing/stripe-world.ts';
 import type { StripeSettings } from './settings.ts';
 
-let open: Life | undefined;
+let open: StripeLife | undefined;
 
 afterEach(async () => {
   await open?.close();
@@ -32,7 +32,7 @@ const READINGS: readonly (readonly [string, Partial<StripeRules>])[] = [
 async function life(
   rules: Partial<StripeRules>,
   settings: Partial<StripeSettings> = {},
-): Promise<Life> {
+): Promise<StripeLife> {
   open = await createLife(rules, { billingDay: 1, ...settings });
   await open.price(G, { amount: '200' });
   await open.price(G, { amount: '300', plan: 'gold' });
@@ -43,7 +43,7 @@ async function life(
 async function subscribed(
   rules: Partial<StripeRules>,
   settings: Partial<StripeSettings> = {},
-): Promise<Life> {
+): Promise<StripeLife> {
   const one = await life(rules, settings);
   one.at('01T00:06');
   await one.wish({});
@@ -288,7 +288,7 @@ test('a meter whose price is older than the month is not charged for what came b
 });
 
 describe('a subscription with items that somebody added', () => {
-  async function withItem(rules: Partial<StripeRules>): Promise<Life> {
+  async function withItem(rules: Partial<StripeRules>): Promise<StripeLife> {
     const one = await subscribed(rules);
     const byHand = await one.price(H, { plan: '', amount: '700' });
     const [id = ''] = one.stripe.state.subscriptions.keys();
@@ -355,7 +355,7 @@ test('a change whose answer was lost is made once, and counts from the same mome
 });
 
 /** Returns the total of all bills. */
-function total({ stripe }: Life): number {
+function total({ stripe }: StripeLife): number {
   const { invoices } = stripe.account();
   return invoices
     .filter(({ isFinal }) => isFinal)

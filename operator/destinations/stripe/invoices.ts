@@ -46,10 +46,7 @@ export class StripeInvoices implements Invoices {
     this.#options = options;
   }
 
-  /**
-   * Returns final invoices. Drafts and current periods are still to be invoiced; voided invoices
-   * bill nothing.
-   */
+  /** Returns final invoices. Drafts are still to come, and voided invoices bill nothing. */
   async list({ tenant, since }: InvoicesQuery, signal: AbortSignal): Promise<InvoicesOutcome> {
     const { client, customers, clock } = this.#options;
     const found = await customers.find(tenant.id, tenant.customerIds?.['stripe'], signal);

@@ -1,10 +1,10 @@
 import { afterEach, expect, test } from 'vitest';
 import type { StripeRules } from '../../../e2e/fakes/stripe/state.ts';
 import { testTenant } from '../testing/context.ts';
-import { createLife, G, H, type Life } from './testing/life.ts';
+import { createLife, G, H, type StripeLife } from './testing/life.ts';
 import { NEVER } from './testing/stripe-world.ts';
 
-let open: Life | undefined;
+let open: StripeLife | undefined;
 
 afterEach(async () => {
   await open?.close();
@@ -12,7 +12,7 @@ afterEach(async () => {
 });
 
 /** Returns a tenant that is subscribed to G and billed on the 1st. */
-async function subscribed(rules: Partial<StripeRules> = {}): Promise<Life> {
+async function subscribed(rules: Partial<StripeRules> = {}): Promise<StripeLife> {
   open = await createLife(rules, { billingDay: 1 });
   await open.price(G);
   await open.price(G, { plan: 'gold' });
@@ -28,7 +28,7 @@ test.each([
   ['incomplete', { status: 'incomplete' }, 'is incomplete: its first payment is open'],
   ['pause_collection', { pauseCollection: 'void' }, 'its invoices are made void'],
 ])(
-  'a subscription from which no money comes is told, and left alone: %s',
+  'a subscription from which no money comes is reported, and left alone: %s',
   async (_, state, reported) => {
     const one = await subscribed();
     for (const subscription of one.stripe.state.subscriptions.values()) {

@@ -5,10 +5,7 @@ import type { LateRefusal } from '../destination.ts';
 import type { StripePrice } from './prices.ts';
 import { collectionProblem, type StripeSubscription } from './subscription.ts';
 
-/**
- * Records usage that Stripe accepts and that brings no money, and logs each reason once (condition
- * `LateRefusals`).
- */
+/** Records accepted usage that brings no money; logs each reason once (`LateRefusals`). */
 export class Losses {
   readonly #name: string;
   readonly #clock: Clock;

@@ -32,26 +32,23 @@ const VENDOR: Vendor = {
   },
 };
 
-interface Session {
+interface StreamSession {
   readonly token: Secret;
   /** The end of its use, by the monotonic clock. */
   readonly until: number;
 }
 
-type Opened = { readonly kind: 'session'; readonly session: Session } | ApiProblem;
+type SessionOutcome = { readonly kind: 'session'; readonly session: StreamSession } | ApiProblem;
 
-/**
- * Stripe's stream of meter events: calls of up to 100 events, under a session that lasts 15
- * minutes.
- */
+/** Stripe's stream of meter events: calls of up to 100 events in sessions of 15 minutes. */
 export class MeterEventStream {
   /** Events that may be sent in a second. */
   readonly eventsPerSecond: number;
   readonly #clock: Clock;
   readonly #sessions: JsonApi;
   readonly #stream: JsonApi;
-  #session: Session | undefined;
-  #opening: Promise<Opened> | undefined;
+  #session: StreamSession | undefined;
+  #opening: Promise<SessionOutcome> | undefined;
 
   constructor(options: StripeClientOptions) {
     const { name, url, apiKey, apiVersion, maxRequestsPerSecond, outbound, clock } = options;
@@ -103,7 +100,7 @@ export class MeterEventStream {
   }
 
   /** Returns the open session or opens one. Simultaneous calls share it. */
-  async #open(signal: AbortSignal): Promise<Opened> {
+  async #open(signal: AbortSignal): Promise<SessionOutcome> {
     const session = this.#session;
     if (session !== undefined && session.until > this.#clock.monotonic()) {
       return { kind: 'session', session };
@@ -114,7 +111,7 @@ export class MeterEventStream {
     return this.#opening;
   }
 
-  async #openAnother(signal: AbortSignal): Promise<Opened> {
+  async #openAnother(signal: AbortSignal): Promise<SessionOutcome> {
     const requestedAt = this.#clock.monotonic();
     const request = { method: 'POST', path: SESSIONS, body: '{}', signal } as const;
     const answer = await this.#sessions.request(request);
@@ -138,18 +135,12 @@ function streamUrl(url: string): string {
   return parsed.href;
 }
 
-/**
- * Returns the idempotency key of a call, the same for the same events. Reports of later errors name
- * the call by it.
- */
+/** Returns a call's idempotency key, equal for equal events. Reports of later errors name it. */
 function callKey(events: readonly MeterEvent<string>[], body: string): string {
   return `${events[0]?.identifier}+${hash('sha256', body, 'hex').slice(0, 16)}`;
 }
 
-/**
- * Returns the first event of a call by its idempotency key; undefined for the key of a single
- * event.
- */
+/** Returns the first event of a call by its idempotency key; undefined for a single event's key. */
 export function firstOfCall(key: string): string | undefined {
   return /^(.+)\+[0-9a-f]{16}(-\d+)?$/.exec(key)?.[1];
 }

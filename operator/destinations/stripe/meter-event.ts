@@ -33,10 +33,7 @@ export function reportRounding(name: string, { id, quantity }: UsageEvent, logge
 /** Stripe refuses values with more significant digits. */
 const MAX_DIGITS = 15;
 
-/**
- * Returns a quantity in Stripe's form: plain decimal text of at most 15 significant digits, rounded
- * half to even.
- */
+/** Returns plain decimal text of at most 15 significant digits, rounded half to even. */
 export function meterValue(quantity: Decimal): string {
   if (quantity.startsWith('-')) return `-${meterValue(quantity.slice(1) as Decimal)}`;
   const [integral = '0', fraction = ''] = quantity.split('.');

@@ -22,10 +22,7 @@ export interface CreateChange {
   readonly prices: readonly string[];
   /** Charge usage from this time on, seconds since the epoch; undefined: from now on. */
   readonly from: number | undefined;
-  /**
-   * The subscription that it continues or accompanies. Its billing day and terms of payment are
-   * taken over.
-   */
+  /** The subscription that it continues or accompanies, with its billing day and payment terms. */
   readonly model: Pick<StripeSubscription, 'periodEnd' | 'payment'> | undefined;
 }
 
@@ -38,15 +35,9 @@ export interface PlanQuestion {
   readonly prices: readonly StripePrice[];
   /** All subscriptions of the customer, ended ones and those of other people included. */
   readonly subscriptions: readonly StripeSubscription[];
-  /**
-   * From when on usage may be on no invoice if the tenant has no subscription, seconds since the
-   * epoch.
-   */
+  /** Since when usage without a subscription may be on no invoice, seconds since 1970. */
   readonly from: number;
-  /**
-   * The same for meters with usage that no price charges, although the tenant has subscriptions; by
-   * meter.
-   */
+  /** The same for meters that no price charges, although the tenant has subscriptions; by meter. */
   readonly since: ReadonlyMap<string, number>;
   /** True if the tenant has tenant clusters, so that an offboarding must be undone. */
   readonly present: boolean;
@@ -90,10 +81,7 @@ export function missingPrices(question: Omit<PlanQuestion, 'since'>): readonly S
   return [...wanted.values()].filter(({ meter }) => !charged.has(meter));
 }
 
-/**
- * Returns one price for each meter that nobody else charges: the current price, else the newest
- * one.
- */
+/** Returns a price for each meter that nobody else charges: the current one, else the newest. */
 function sides({ tenant, prices, subscriptions }: Omit<PlanQuestion, 'since'>): {
   readonly wanted: ReadonlyMap<string, StripePrice>;
   /** The tenant's subscriptions that may change. */

@@ -6,7 +6,7 @@ import type { StripeMeters } from './meters.ts';
 import type { StripePrices } from './prices.ts';
 import type { StripeSettings } from './settings.ts';
 import type { StripeSubscriptions } from './subscriptions.ts';
-import { type PeriodUsage, UnpricedWatch } from './unpriced.ts';
+import { type PeriodUsage, StripeUnpricedWatch } from './unpriced.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -22,12 +22,12 @@ interface StripePriceWatchOptions {
 /** Finds usage that no price charges, and how much of it an added price would still bill. */
 export class StripePriceWatch {
   readonly #options: StripePriceWatchOptions;
-  readonly #watch: UnpricedWatch;
+  readonly #watch: StripeUnpricedWatch;
 
   constructor(options: StripePriceWatchOptions) {
     const { settings, clock } = options;
     this.#options = options;
-    this.#watch = new UnpricedWatch({
+    this.#watch = new StripeUnpricedWatch({
       splitBy: settings.splitMetersBy,
       isPriced: (plan, meter) => this.#isPriced(plan, meter),
       usageOf: (tenant, meter, signal) => this.#usageOf(tenant, meter, signal),
@@ -65,10 +65,7 @@ export class StripePriceWatch {
     return typeof nanos === 'bigint' ? { nanos, until: period.end } : undefined;
   }
 
-  /**
-   * Returns whether a price charges a meter. If the operator makes no subscriptions, any price of
-   * the meter counts.
-   */
+  /** Returns whether a price charges a meter; any price does if we make no subscriptions. */
   #isPriced(plan: string, meterNamed: string): boolean | undefined {
     const { meters, prices, settings } = this.#options;
     const meter = meters.find(meterNamed);

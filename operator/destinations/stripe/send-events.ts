@@ -106,7 +106,7 @@ export class StripeSender {
     return events.map((_, index) => outcomes.get(index) ?? { kind: 'retry', reason: 'not sent' });
   }
 
-  async #sendOne({ event, meter: meterNamed }: Addressed, signal: AbortSignal): Promise<Step> {
+  async #sendOne({ event, meter: meterNamed }: Addressed, signal: AbortSignal): Promise<ChunkStep> {
     const { settings, meters, customers, metricName } = this.#options;
     const customer = customers.idOf(event.tenant);
     if (customer === undefined) {
@@ -150,17 +150,17 @@ export class StripeSender {
   }
 }
 
-interface Step {
+interface ChunkStep {
   readonly outcome: DeliveryOutcome;
   /** True if Stripe itself or the key has a problem. */
   readonly stopsAll: boolean;
 }
 
-function stopLine(outcome: DeliveryOutcome): Step {
+function stopLine(outcome: DeliveryOutcome): ChunkStep {
   return { outcome, stopsAll: false };
 }
 
-function stopAll(outcome: DeliveryOutcome): Step {
+function stopAll(outcome: DeliveryOutcome): ChunkStep {
   return { outcome, stopsAll: true };
 }
 

@@ -119,7 +119,7 @@ describe('trouble at Stripe', () => {
     expect(stripe.state.events).toHaveLength(1);
   });
 
-  test('with the rate limit stops the batch and waits as the answer asks', async () => {
+  test('with the rate limit stops the batch and waits as the answer says', async () => {
     const { destination, ready, stripe, count } = await world();
     await ready();
     await destination.send([gpuEvent()], NEVER);

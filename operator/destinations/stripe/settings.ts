@@ -30,21 +30,13 @@ export interface StripeSettings {
   readonly meterEventStream?: boolean;
   readonly planCode: string;
   readonly currency: string;
-  /**
-   * How new subscriptions are paid. Missing terms are those of the previous subscription, or
-   * Stripe's defaults.
-   */
+  /** Payment of new subscriptions. Missing terms: the previous subscription's, or Stripe's. */
   readonly payment?: PaymentTerms;
-  /**
-   * Day of the month on which new monthly and yearly subscriptions are billed, in UTC; 31 is the
-   * last day.
-   */
+  /** Day of the month on which new subscriptions are billed, in UTC; 31 is the last day. */
   readonly billingDay: number;
 }
 
-/**
- * How the invoices of a subscription are paid (https://docs.stripe.com/api/subscriptions/create).
- */
+/** How a subscription's invoices are paid (https://docs.stripe.com/api/subscriptions/create). */
 export interface PaymentTerms {
   readonly collectionMethod?: 'charge_automatically' | 'send_invoice';
   /** Only with `send_invoice`. */

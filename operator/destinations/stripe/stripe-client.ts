@@ -21,10 +21,7 @@ const METER_EVENTS = '/v1/billing/meter_events';
 /** The wait while another call about the same object is under way. */
 const CONFLICT_WAIT_MS = 1_000;
 
-/**
- * The rate in test mode with BILLING_A_MAX_RPS = 0
- * (docs/how-to/destinations/stripe.md#how-stripe-answers).
- */
+/** Test mode with BILLING_A_MAX_RPS = 0 (docs/how-to/destinations/stripe.md#how-stripe-answers). */
 const TEST_MODE_RPS = 20;
 const LIVE_RPS = 200;
 /** Stripe allows 25 requests a second for each other operation. */
@@ -32,10 +29,7 @@ const OTHER_RPS = 20;
 /** Requests that may go out at once after a pause, in milliseconds of the rate. */
 const BURST_MS = 250;
 
-/**
- * The permissions of a restricted key, with their names on Stripe's dashboard, by the beginning of
- * the path.
- */
+/** Permissions of a restricted key, as Stripe names them, by the beginning of the path. */
 const RESOURCES: readonly (readonly [path: string, name: string])[] = [
   ['/v1/billing/meter_events', 'Meter events'],
   ['/v2/billing/meter_event_session', 'Meter events'],
@@ -145,10 +139,7 @@ export class StripeClient {
     return this.#api.create(post(path, params, signal), action);
   }
 
-  /**
-   * Lets the next `create` with these parameters make a new object, after the earlier one
-   * disappeared.
-   */
+  /** Lets the next `create` with these parameters make a new object, once the earlier is gone. */
   makeAgain(path: string, params: Params): void {
     this.#api.makeAgain({ path, body: encodeForm(params) });
   }
@@ -182,9 +173,7 @@ function missingPermission({ method, path, body }: ErrorAnswer): string {
 /** Resolves when the next request may go out. Rejects with the signal's reason. */
 type RateLimiter = (signal: AbortSignal) => Promise<void>;
 
-/**
- * Returns a limiter for a number of requests a second, evenly spaced and in the order of the calls.
- */
+/** Returns a limiter to some requests a second, evenly spaced and in the order of the calls. */
 export function createRateLimiter(perSecond: number, clock: Clock): RateLimiter {
   const interval = 1000 / perSecond;
   let next = Number.NEGATIVE_INFINITY;
@@ -214,10 +203,7 @@ export function createRateLimits(apiKey: string, maxRequestsPerSecond: number, c
   return { perSecond, meterEvents, others };
 }
 
-/**
- * Parameters of a request: nested objects and arrays of texts, numbers and booleans. Undefined
- * values are left out.
- */
+/** Request parameters: nested objects and arrays of scalars. Undefined values are left out. */
 export interface Params {
   readonly [key: string]: Param;
 }

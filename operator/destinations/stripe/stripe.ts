@@ -42,10 +42,7 @@ const ID_MEMORY_MS = DAY_MS;
 
 const DONE: StepOutcome = { kind: 'done' };
 
-/**
- * The card payment provider Stripe: usage as meter events, charged by prices
- * (docs/how-to/destinations/stripe.md).
- */
+/** Usage as meter events, charged by Stripe's prices (docs/how-to/destinations/stripe.md). */
 export class Stripe implements Destination {
   readonly name: string;
   readonly type = 'stripe';
@@ -200,10 +197,7 @@ export class Stripe implements Destination {
     if (codes.some((code) => NO_CUSTOMER.has(code))) this.#customers.doubtAll();
   }
 
-  /**
-   * Updates the subscriptions of tenants before their usage arrives, and returns the failures by
-   * tenant.
-   */
+  /** Updates tenants' subscriptions before their usage arrives. Returns failures by tenant. */
   async #checkDue(
     events: readonly UsageEvent[],
     signal: AbortSignal,

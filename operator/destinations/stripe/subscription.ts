@@ -3,18 +3,12 @@ import { TENANT_KEY } from './customers.ts';
 import { PLAN_KEY, readPrice, type StripePrice } from './prices.ts';
 import type { PaymentTerms } from './settings.ts';
 
-/**
- * The metadata key of a subscription that an offboarding cancelled. Only such a cancellation is
- * taken back.
- */
+/** Metadata key of a subscription that an offboarding cancelled: only that is taken back. */
 export const OFFBOARDED_KEY = 'vbilling_offboarded';
 
 const ENDED = new Set(['canceled', 'incomplete_expired']);
 
-/**
- * A subscription at Stripe, with the fields that decide how it charges meters. Times are seconds
- * since the epoch.
- */
+/** A subscription's fields that decide how it charges meters. Times are seconds since 1970. */
 export interface StripeSubscription {
   readonly id: string;
   /** The tenant it was made for; undefined when somebody else made it. */
@@ -96,9 +90,7 @@ function readPayment(object: JsonObject): PaymentTerms {
   };
 }
 
-/**
- * Returns why a subscription that is charged may bring no money; undefined where it has no problem.
- */
+/** Returns why a charged subscription may bring no money; undefined without a problem. */
 export function collectionProblem({ status, pausedAs }: StripeSubscription): string | undefined {
   if (status === 'paused') return 'is paused: no invoice is made until it is resumed';
   if (status === 'unpaid') {

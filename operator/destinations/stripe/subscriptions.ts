@@ -16,10 +16,7 @@ import type { Reach, UninvoicedUsage } from './uninvoiced.ts';
 
 /** How often a tenant's subscriptions are read, even without new prices. */
 const POLL_AGAIN_MS = 3_600_000;
-/**
- * The bound of tenants that are checked before one batch of events: some seconds' worth of
- * requests.
- */
+/** Bound of tenants checked before one batch of events: some seconds' worth of requests. */
 const MAX_AT_ONCE = 30;
 
 const DONE: StepOutcome = { kind: 'done' };

@@ -1,4 +1,4 @@
-import type { Charge, PriceBook } from '../../model/price-book.ts';
+import type { PriceCharge, PriceBook } from '../../model/price-book.ts';
 import { comparePrices, type PriceThere } from '../../model/pricing/compare.ts';
 import { type JsonObject, objectOf, objectsOf, textOf } from '../json.ts';
 import { decimalsOf } from '../late.ts';
@@ -101,7 +101,7 @@ function priceThere(
 }
 
 /** Returns the charge of a price with expanded tiers; text where a price book cannot have it. */
-export function readStripeCharge(price: JsonObject, currency: string): Charge | string {
+export function readStripeCharge(price: JsonObject, currency: string): PriceCharge | string {
   const transform = price['transform_quantity'];
   if (transform !== null && transform !== undefined) {
     return `transform_quantity ${JSON.stringify(transform)}`.slice(0, LONGEST_TEXT);
@@ -127,9 +127,7 @@ export function readStripeCharge(price: JsonObject, currency: string): Charge | 
   return `${kind} ${JSON.stringify(price['tiers'] ?? [])}`.slice(0, LONGEST_TEXT);
 }
 
-/**
- * Returns an amount in a currency's smallest unit as pico-units; undefined where that is inexact.
- */
+/** Returns an amount in a currency's smallest unit as pico-units; undefined if that is inexact. */
 function picosOfMinor(text: string, currency: string): bigint | undefined {
   const match = /^(\d+)(?:\.(\d{1,12}))?$/.exec(text);
   if (match === null) return undefined;

@@ -7,8 +7,7 @@ import type { StripeClient } from './stripe-client.ts';
 
 const EU = 'AT|BE|BG|CY|CZ|DE|DK|EE|EL|ES|FI|FR|HR|HU|IE|IT|LT|LU|LV|MT|NL|PL|PT|RO|SE|SI|SK|XI';
 /**
- * Tax numbers whose form shows their type
- * (https://docs.stripe.com/billing/customer/tax-ids#supported-tax-id).
+ * Types of tax numbers by form (https://docs.stripe.com/billing/customer/tax-ids#supported-tax-id).
  */
 const TYPES: readonly (readonly [RegExp, type: string])[] = [
   [new RegExp(`^(${EU})[0-9A-Z+*]{2,12}$`), 'eu_vat'],

@@ -13,10 +13,7 @@ import type { StripeSubscriptions } from './subscriptions.ts';
 
 const DONE: StepOutcome = { kind: 'done' };
 
-/**
- * Creates and maintains a tenant's customer and its subscriptions
- * (docs/how-to/destinations/stripe.md).
- */
+/** Maintains a tenant's customer and subscriptions (docs/how-to/destinations/stripe.md). */
 export class StripeTenants implements Customers, Plans {
   readonly #settings: Pick<StripeSettings, 'autoSubscribe' | 'cancelOnRemove'>;
   readonly #customers: StripeCustomers;
@@ -52,10 +49,7 @@ export class StripeTenants implements Customers, Plans {
     return this.#subscriptions.change(tenant, customer.id, signal);
   }
 
-  /**
-   * Returns the end of the period. Only a change of plan waits for it; added prices and a first
-   * subscription do not.
-   */
+  /** Returns the end of the period, for which only a change of plan waits. */
   async periodEnd({ id }: Tenant, now: number): Promise<PeriodEndOutcome> {
     const at = this.#subscriptions.outgoingPeriodOf(id)?.end ?? now;
     return { kind: 'period-end', at };

@@ -19,10 +19,7 @@ export type Reach =
   | { readonly kind: 'unclear'; readonly since: number; readonly nanos: bigint }
   | ApiProblem;
 
-/**
- * Finds from when on usage is on no invoice, as far as Stripe shows it. Times are seconds since the
- * epoch.
- */
+/** Finds since when usage is on no invoice, as Stripe shows it. Times are seconds since 1970. */
 export class UninvoicedUsage {
   readonly #client: StripeClient;
   readonly #summaries: EventSummaries;

@@ -5,9 +5,7 @@ import { meterName } from './meters.ts';
 
 /** The bound of remembered kinds of usage; further kinds are not checked for prices. */
 const MAX_SEEN = 2_000;
-/**
- * How often the quantities at stake are read, and for how many pairs of tenant and kind of usage.
- */
+/** How often quantities at stake are read, and for how many pairs of tenant and kind of usage. */
 const POLL_EVERY_MS = 600_000;
 const MAX_REQUESTED = 50;
 
@@ -43,7 +41,7 @@ interface SeenKind {
  * Remembers delivered kinds of usage, finds those that no price charges, and how much of it can
  * still be billed (docs/how-to/destinations/stripe.md#prices-by-sku-and-capacity-type).
  */
-export class UnpricedWatch {
+export class StripeUnpricedWatch {
   readonly #options: UnpricedOptions;
   readonly #seen = new Map<string, SeenKind>();
   #nextPoll = Number.NEGATIVE_INFINITY;

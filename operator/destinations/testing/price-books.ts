@@ -1,6 +1,6 @@
 import { parseAmount } from '../../model/pricing/amount.ts';
 import { differenceText } from '../../model/pricing/compare.ts';
-import type { Charge, Price, PriceBook } from '../../model/price-book.ts';
+import type { PriceCharge, Price, PriceBook } from '../../model/price-book.ts';
 import type { Destination } from '../destination.ts';
 
 /** The day of the tests' clock. */
@@ -8,12 +8,12 @@ export const TODAY = '2026-11-21';
 const { signal: NEVER } = new AbortController();
 
 /** Returns a price of an amount (decimal text) for each unit, since 2026. */
-export function flatCharge(amount: string): Charge {
+export function flatCharge(amount: string): PriceCharge {
   return { kind: 'flat', picos: parseAmount(amount) ?? 0n, includedNanos: 0n };
 }
 
 /** Returns a price that is named after its `match` and has one rate since 2026. */
-export function priceFor(metric: string, match: Price['match'], charge: Charge): Price {
+export function priceFor(metric: string, match: Price['match'], charge: PriceCharge): Price {
   const name = [metric, ...Object.values(match)].join(' ');
   return { name, metric, match, rates: [{ from: '2026-01-01', charge }] };
 }

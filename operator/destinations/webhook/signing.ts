@@ -57,10 +57,7 @@ function keyOf(secret: Secret): Buffer {
   return encoded === undefined ? Buffer.from(text) : Buffer.from(encoded, 'base64');
 }
 
-/**
- * Returns a message id that depends on the content: the same at each attempt, another one for other
- * events.
- */
+/** Returns a message id from the content: the same at each attempt, different for other events. */
 function messageId(body: string): string {
   return `msg_${createHash('sha256').update(body).digest('hex').slice(0, 32)}`;
 }

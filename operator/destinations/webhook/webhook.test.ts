@@ -6,9 +6,9 @@ import { Secret } from '../../model/secret.ts';
 import type { WebhookSettings } from './settings.ts';
 import { TEST_WINDOW_START, testEvent, testWindow } from '../../ledger/testing/events.ts';
 import {
-  type Answer,
+  type Responder,
   startTestServer,
-  type TestServer,
+  type HttpTestServer,
 } from '../../outbound/testing/test-server.ts';
 import { COLLECTOR_METRICS } from '../../model/catalog.ts';
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
@@ -23,13 +23,13 @@ afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close();
 });
 
-async function receiver(answer: Answer): Promise<TestServer> {
+async function receiver(answer: Responder): Promise<HttpTestServer> {
   const server = await startTestServer(answer);
   closers.push(() => server.close());
   return server;
 }
 
-function answering(status: number, headers: Record<string, string> = {}): Answer {
+function answering(status: number, headers: Record<string, string> = {}): Responder {
   return (_, response) => void response.writeHead(status, headers).end();
 }
 
@@ -47,14 +47,14 @@ function webhookTo(
   return webhook;
 }
 
-async function outcomeOf(answer: Answer, events = [testEvent()]): Promise<DeliveryOutcome> {
+async function outcomeOf(answer: Responder, events = [testEvent()]): Promise<DeliveryOutcome> {
   const server = await receiver(answer);
   const [outcome] = await webhookTo(`${server.url}/hook?key=canary`).send(events, signal);
   if (outcome === undefined) throw new Error('no outcome');
   return outcome;
 }
 
-function parse(server: TestServer, index = 0): CloudEvent<unknown>[] {
+function parse(server: HttpTestServer, index = 0): CloudEvent<unknown>[] {
   const request = server.requests[index];
   if (request === undefined) throw new Error(`no request ${index}`);
   const parsed = HTTP.toEvent<unknown>({ headers: { ...request.headers }, body: request.body });
@@ -118,7 +118,7 @@ describe('a batch', () => {
 describe('the signature', () => {
   const stripe = new Stripe('sk_test_unused');
 
-  function verify(server: TestServer, index: number, secret: string): unknown {
+  function verify(server: HttpTestServer, index: number, secret: string): unknown {
     const request = server.requests[index];
     const header = String(request?.headers['x-svc-signature']);
     return stripe.webhooks.constructEvent(request?.body ?? '', header, secret);
@@ -162,7 +162,7 @@ describe('the signature', () => {
 
 describe('the signature of Standard Webhooks', () => {
   /** Verifies a request like a receiver with the Standard Webhooks library. */
-  function verify(server: TestServer, index: number, library: StandardWebhook): unknown {
+  function verify(server: HttpTestServer, index: number, library: StandardWebhook): unknown {
     const request = server.requests[index];
     const headers = Object.fromEntries(
       Object.entries(request?.headers ?? {}).map(([name, value]) => [name, String(value)]),

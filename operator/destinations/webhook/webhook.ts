@@ -31,10 +31,7 @@ const BATCH_EVENTS = 500;
 /** Fits the common body limits of receivers; a 413 makes it smaller. */
 const BATCH_BYTES = 512 * 1024;
 const SMALLEST_BATCH_BYTES = 16 * 1024;
-/**
- * The minimum that docs/how-to/destinations/webhook.md#what-you-do-at-the-receiver requires of
- * receivers.
- */
+/** The minimum of docs/how-to/destinations/webhook.md#what-you-do-at-the-receiver. */
 const LEAST_ID_MEMORY_MS = 24 * 3_600_000;
 /** The media type of a CloudEvents batch. Receivers compare it as text, so it has no parameters. */
 const CLOUD_EVENTS_BATCH = 'application/cloudevents-batch+json';
@@ -204,10 +201,7 @@ function classifyAnswer(
   return { kind: 'hold', reason: hint === undefined ? reason : `${reason}: ${hint}` };
 }
 
-/**
- * Returns advice about the configured credentials that a receiver may have refused, and where to
- * set them.
- */
+/** Returns advice on credentials that a receiver may have refused, and where to set them. */
 function credentialHint({ url, secrets, headers }: WebhookSettings): string {
   const key = 'spec.webhook.secretRefs (WEBHOOK_SECRET)';
   const added = 'spec.webhook.headers (WEBHOOK_HEADERS)';

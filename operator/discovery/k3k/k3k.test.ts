@@ -9,7 +9,7 @@ function find(host: Host) {
   return discoverHost({ ...host, environment: { 'spec.discovery.sources': 'vcluster,k3k' } });
 }
 
-test('who never asked for it gets bills for Clusters of k3k', () => {
+test('who never enabled it gets bills for Clusters of k3k', () => {
   const objects = { k3k: [k3kCluster('k3k-blue', 'blue')] };
   expect(discoverHost({ objects }).clusters).toEqual([]);
 });
@@ -175,7 +175,7 @@ describe('whose an object is', () => {
       expect(owner(labels, clusters)).toBe(expected);
     });
 
-    test('it is told once', () => {
+    test('it is reported once', () => {
       expect(problems).toEqual([
         'Namespaces that the kind namespaces gives to a tenant contain tenant clusters of a more specific kind, which are billed for the objects of their controllers, and the tenant for all others: n',
       ]);
@@ -196,7 +196,7 @@ describe('whose an object is', () => {
     });
   });
 
-  test('two kinds in one namespace are told', () => {
+  test('two kinds in one namespace are reported', () => {
     const { problems } = find({
       workloads: [workload('n', 'v')],
       objects: { k3k: [k3kCluster('n', 'a')] },

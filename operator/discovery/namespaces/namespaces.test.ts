@@ -26,7 +26,7 @@ function namespacesOf(host: Host): Readonly<Record<string, readonly string[]>> {
   );
 }
 
-test('who never asked for it gets bills for labelled namespaces', () => {
+test('who never enabled it gets bills for labelled namespaces', () => {
   const namespaces = [namespaceObject('team-1', of('acme'))];
   const host = { namespaces, environment: { 'spec.discovery.sources': 'vcluster' } };
   expect(find(host).clusters).toEqual([]);
@@ -108,7 +108,7 @@ describe('the tenant of a namespace is read from the wrong place', () => {
     expect(clusters).toMatchObject([{ id: 'namespaces-acme', name: 'acme', tenant: 'acme' }]);
   });
 
-  test('a value that can be no id is refused and told', () => {
+  test('a value that can be no id is refused and reported', () => {
     const annotations = { 'openshift.io/requester': 'a\u2028b' };
     const { clusters, problems } = find({
       namespaces: [namespaceObject('team-1', { annotations })],

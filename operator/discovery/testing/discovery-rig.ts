@@ -7,7 +7,7 @@ import type { Logger } from '../../telemetry/logger.ts';
 import { Discovery } from '../discovery.ts';
 import { ExternalFile } from '../external-file.ts';
 import type { TenantSourceName } from '../../model/tenant-sources.ts';
-import type { RecordStore } from '../memory.ts';
+import type { RecordStore } from '../../ledger/ledger.ts';
 import { SOURCES } from '../registry.ts';
 import { tenantObject } from '../tenant-objects.ts';
 import type { TenantObject } from '../tenant-source.ts';

@@ -57,9 +57,7 @@ export function findInstallations(input: InstallationsInput): {
   return { installations: installations.toSorted(byAge), problems };
 }
 
-/**
- * Chooses one instance per place: none that is moving away, then one that stays, then the older.
- */
+/** Picks one instance per place: none that is moving away, then one that stays, then the older. */
 function chooseInstances(
   { instances, platformCluster }: InstallationsInput,
   problems: string[],

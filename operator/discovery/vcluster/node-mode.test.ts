@@ -37,6 +37,6 @@ test.each([
   expect(modeOf(options)).toBeUndefined();
 });
 
-test('a misspelt mode is believed', () => {
+test('a misspelt mode is trusted', () => {
   expect(modeOf(undefined, { 'meterfeed.io/node-mode': 'Shared' })).toBeUndefined();
 });

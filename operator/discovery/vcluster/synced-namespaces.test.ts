@@ -83,7 +83,7 @@ describe('I14: a namespace is refused with the reason, and is nobody’s', () =>
   });
 });
 
-test('I17: a namespace outside of WATCH_NAMESPACES is told, for nothing in it can be billed', () => {
+test('I17: a namespace outside of WATCH_NAMESPACES is reported, for nothing in it can be billed', () => {
   const environment = { WATCH_NAMESPACES: 'tenant-a,team-1' };
   const namespaces = [mapped('team-1', A), mapped('team-2', A), mapped('b-1', ['tenant-b', 'b'])];
   expect(problemsOf({ environment, namespaces })).toEqual([

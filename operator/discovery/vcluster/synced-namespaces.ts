@@ -1,6 +1,6 @@
 import { compareBytewise } from '../../model/bytewise.ts';
 import { quote } from '../../model/quote.ts';
-import { type Place, placeKey } from '../cluster-ids.ts';
+import { type ClusterPlace, placeKey } from '../cluster-ids.ts';
 import { MANAGED_BY_LABEL } from './selection.ts';
 import type { SyncedNamespace } from '../tenant-cluster.ts';
 import type { HostNamespace } from '../views.ts';
@@ -19,7 +19,7 @@ const SYSTEM_PREFIX = 'kube-';
 interface SyncedNamespacesInput {
   readonly namespaces: readonly HostNamespace[];
   /** The tenant clusters of this pass, excluded ones included. */
-  readonly clusters: readonly Place[];
+  readonly clusters: readonly ClusterPlace[];
   /** Empty means all. */
   readonly watchNamespaces: readonly string[];
   /** The namespace of the operator. */
@@ -33,10 +33,7 @@ interface SyncedNamespacesInput {
 export function findSyncedNamespaces(input: SyncedNamespacesInput): {
   /** By {@link placeKey} of their tenant cluster, sorted by name. */
   readonly byPlace: ReadonlyMap<string, readonly SyncedNamespace[]>;
-  /**
-   * Namespaces that claim a tenant cluster but belong to nobody, with the reason; one line each,
-   * sorted.
-   */
+  /** Namespaces that claim a tenant cluster and belong to nobody, with the reason, sorted. */
   readonly problems: readonly string[];
   /**
    * Names of those, without the namespaces of Kubernetes and the operator. The owner of their
@@ -91,10 +88,8 @@ function createClaims(input: SyncedNamespacesInput) {
   const byMarker = new Map(clusters.map((place) => [markerOf(place), place]));
 
   return {
-    /**
-     * Why a Namespace does not belong to the tenant cluster of its labels; undefined if it does.
-     */
-    refusalOf({ name, metadata: { labels } }: HostNamespace, of: Place): string | undefined {
+    /** Why a Namespace is not of the tenant cluster that its labels name; undefined if it is. */
+    refusalOf({ name, metadata: { labels } }: HostNamespace, of: ClusterPlace): string | undefined {
       const label = of.name === '' ? NAME_LABEL : NAMESPACE_LABEL;
       if (of.name === '' || of.namespace === '') {
         return `label ${label}: missing; a syncer sets it and ${label === NAME_LABEL ? NAMESPACE_LABEL : NAME_LABEL} together`;
@@ -120,6 +115,6 @@ function createClaims(input: SyncedNamespacesInput) {
 }
 
 /** The name of a tenant cluster in its syncer's label on cluster-scoped objects. */
-function markerOf({ namespace, name }: Place): string {
+function markerOf({ namespace, name }: ClusterPlace): string {
   return `${namespace}-x-${name}`;
 }

@@ -6,10 +6,7 @@ import { findInstallations, type Installation } from './installations.ts';
 import { findSyncedNamespaces } from './synced-namespaces.ts';
 import type { PlatformInstance } from './views.ts';
 
-/**
- * Tenant clusters of vCluster: their workloads, platform instances, and the namespaces that syncers
- * map.
- */
+/** Tenant clusters of vCluster: workloads, platform instances, namespaces that syncers map. */
 export const vcluster: TenantSource = {
   name: 'vcluster',
   find: (host) => {

@@ -140,7 +140,7 @@ test('where nothing can be changed the button says why, and no form is filled in
   await page.context().close();
 });
 
-test('what the operator refuses is said in the dialog, and what was typed stays', async () => {
+test('the dialog shows what the operator refuses, and what was typed stays', async () => {
   await using server = await start();
   const { page } = await open(server, '#/events/e-1', { width: 360, expectedStatuses: [503] });
   await page.getByRole('button', { name: 'Correct this event…' }).click();

@@ -13,10 +13,10 @@ import {
 } from '../testing/test-server.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { launchBrowser, openPage, type PageOptions, type WatchedPage } from './testing/browser.ts';
-import { createEstate, type Estate, HOSTILE, SHOWN_EVENT } from './testing/estate.ts';
+import { createEstate, type DashboardEstate, HOSTILE, SHOWN_EVENT } from './testing/estate.ts';
 
 let browser: Browser;
-let estate: Estate;
+let estate: DashboardEstate;
 let server: TestServer;
 
 beforeAll(async () => {
@@ -170,14 +170,14 @@ test('a page that many look at does not read the whole ledger again and again (a
   await page.context().close();
 });
 
-test('the ledger is checked when somebody asks for it', async () => {
+test('the ledger is checked when somebody requests it', async () => {
   const { page } = await visit('#/', 'Usage by tenant');
   await page.getByRole('button', { name: 'Check the ledger' }).click();
   await page.getByText(/Intact: \d+ events/).waitFor();
   await page.context().close();
 });
 
-test('without a token the page asks for one, and a wrong one is refused in words', async () => {
+test('without a token the page requires one, and a wrong one is refused in words', async () => {
   const { page, problems } = await openPage(browser, { expectedStatuses: [401] });
   await page.goto(`http://127.0.0.1:${server.port}/#/destinations`);
   await page.getByLabel('API token').fill('wrong');
@@ -199,7 +199,7 @@ test.each([
   ['where tokens are needed', true, 0],
   ['where reading is free', false, 1],
 ])(
-  '%s, whoever has none sends requests that are refused, or is asked for one',
+  '%s, whoever has none sends requests that are refused, or sees the sign-in form',
   async (_, closed, queries) => {
     await using other: TestServer = await startTestServer(
       closed ? {} : { environment: { API_TOKEN: '', INGEST_TOKEN: '' } },
@@ -260,7 +260,7 @@ describe('dead letters', () => {
   });
 });
 
-test('dead letters of an invoiced month are sent only by somebody who was told what becomes of them', async () => {
+test('dead letters of an invoiced month are sent only by somebody who has read what becomes of them', async () => {
   const views = estate.views(() => server.settings);
   if (views.destinations === undefined) throw new Error('no destinations');
   const requested: unknown[] = [];
@@ -299,7 +299,7 @@ test('dead letters of an invoiced month are sent only by somebody who was told w
   await page.context().close();
 });
 
-test('a destination tells which plans are to change, when, what keeps them, and what can still be saved', async () => {
+test('a destination shows which plans are to change, when, what delays them, and what can still be saved', async () => {
   const { page } = await visit('#/destinations/archive', 'Changes of plan');
   const row = (...texts: string[]) =>
     texts.reduce((rows, hasText) => rows.filter({ hasText }), page.getByRole('row')).waitFor();
@@ -382,7 +382,7 @@ test('usage pushed under a mistyped name is shown, and given to the tenant that 
   await page.context().close();
 });
 
-test('an operator that is gone is said so, and found again when it is back', async () => {
+test('an operator that is gone is shown as gone, and found again when it is back', async () => {
   const first = await startTestServer();
   const { page } = await visit('#/', 'No destination is configured', { at: first });
   await first.close();

@@ -68,7 +68,7 @@ describe('who reads a bill', () => {
     await page.context().close();
   });
 
-  test('is told whether the billing system agrees with a month, and by whom and how much not', async () => {
+  test('sees whether the billing system agrees with a month, and for whom and by how much it does not', async () => {
     const page = await open('#/months/2026-11');
     await page.getByRole('button', { name: 'Compare now' }).click();
     await page.getByText('does not agree').waitFor();
@@ -77,7 +77,7 @@ describe('who reads a bill', () => {
     await page.context().close();
   });
 
-  test('is not told that a month grew when the one before was not measured', async () => {
+  test('does not read that a month grew when the one before was not measured', async () => {
     const page = await open('#/months/2026-10');
     await page.getByText('Metering began on 2026-10-03').waitFor();
     await page
@@ -186,7 +186,7 @@ describe('a chart', () => {
     await page.context().close();
   });
 
-  test('tells the values under the pointer', async () => {
+  test('shows the values under the pointer', async () => {
     const page = await open('#/usage?range=24h&by=tenant');
     await page.locator('.u-over').hover({ position: { x: 100, y: 50 } });
     const tooltip = page.locator('.tooltip');
@@ -224,7 +224,7 @@ describe('a reader at 390 px', () => {
     await page.context().close();
   });
 
-  test('is told of dead letters by reason, with the tenants, not 27 times', async () => {
+  test('sees dead letters by reason, with the tenants, not 27 times', async () => {
     const page = await open('#/destinations/data-lake', { width });
     await page.getByText('20 events of').waitFor();
     expect(await page.locator('.reason').count()).toBe(2);
@@ -260,7 +260,7 @@ test('a month reads as agreed although every price is another', async () => {
   await page.context().close();
 });
 
-test('where nothing was sent, nobody is told that everything was accepted', async () => {
+test('where nothing was sent, the page does not say that everything was accepted', async () => {
   const showcase = await createShowcase();
   const views = showcase.views(() => quiet.settings);
   const [first] = views.destinations?.list() ?? [];
@@ -276,7 +276,7 @@ test('where nothing was sent, nobody is told that everything was accepted', asyn
   await page.context().close();
 });
 
-test('the rate that is left is not told', async () => {
+test('the rate that is left is not shown', async () => {
   const showcase = await createShowcase();
   const views = showcase.views(() => quiet.settings);
   const [first] = views.destinations?.list() ?? [];
@@ -330,7 +330,7 @@ test.each([
   await page.context().close();
 });
 
-test('the rule behind a number is a link that opens where it is told', async () => {
+test('the rule behind a number is a link that opens where it is explained', async () => {
   const page = await open('#/docs/explanation/gpus.md?at=gpu-quantity');
   await page.getByRole('heading', { name: 'GPU quantity', exact: true }).waitFor();
   expect(await page.evaluate('document.activeElement.id')).toBe('gpu-quantity');

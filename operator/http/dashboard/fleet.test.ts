@@ -35,10 +35,10 @@ const visit = async (hash: string, text: string, width = 1280) => {
   await opened.page.goto(`http://127.0.0.1:${server.port}/${hash}`);
   await opened.page.getByText(text).filter({ visible: true }).first().waitFor();
   await opened.settled();
-  return { ...opened, asked: requested };
+  return { ...opened, requested };
 };
 
-test('the page of the fleet tells which cluster is well, which is silent and which cannot be read, wide or narrow', async () => {
+test('the page of the fleet shows which cluster is healthy, which is silent and which cannot be read, wide or narrow', async () => {
   const { page, problems } = await visit('#/fleet', 'has reported nothing for 312 s');
   const rows = await page.locator('main tbody tr').allInnerTexts();
   expect(rows).toHaveLength(3);
@@ -61,12 +61,8 @@ test('the page of the fleet tells which cluster is well, which is silent and whi
   await page.context().close();
 }, 90_000);
 
-test('one cluster that is picked is asked for alone on every page, until all are picked again', async () => {
-  const {
-    page,
-    problems,
-    asked: requested,
-  } = await visit('#/gaps?range=7d', 'What was not measured');
+test('one cluster that is picked is queried alone on every page, until all are picked again', async () => {
+  const { page, problems, requested } = await visit('#/gaps?range=7d', 'What was not measured');
   expect(requested.filter((search) => search.includes('cluster='))).toEqual([]);
   const picker = page.getByRole('combobox', { name: 'Cluster' });
   await picker.selectOption('paris');
@@ -86,7 +82,7 @@ test('one cluster that is picked is asked for alone on every page, until all are
   await page.context().close();
 }, 90_000);
 
-test('what a hub does not do is not asked of it', async () => {
+test('what a hub does not do is not requested of it', async () => {
   const { page, problems } = await visit('#/', 'Usage by tenant');
   expect(await page.getByRole('link', { name: 'Enforcement' }).count()).toBe(0);
   // An answer that refuses is an error of the page.

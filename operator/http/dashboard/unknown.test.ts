@@ -101,7 +101,7 @@ test('where gaps cannot be read a chart looks as if there were none', async () =
   await page.context().close();
 });
 
-test('a gap with pauses is said to last from its beginning to its end', async () => {
+test('a gap with pauses is shown from its beginning to its end', async () => {
   const page = await open('#/gaps');
   await page.getByText('2026-11-20 22:05 UTC to 2026-11-21 06:05 UTC, 6 h of these 8 h').waitFor();
   await page.context().close();

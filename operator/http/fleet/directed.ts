@@ -1,8 +1,6 @@
 import type { Request } from 'express';
 
-/**
- * Requests that the hub has passed to one stream by `cluster`; its routes ignore that parameter.
- */
+/** Requests that the hub passed to one stream by `cluster`; its routes ignore the parameter. */
 const directed = new WeakSet<Request>();
 
 /** Marks a request as passed to one stream. Only the dispatch of a hub calls it. */

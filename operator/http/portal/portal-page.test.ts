@@ -5,13 +5,18 @@ import type { Browser, Frame, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BACKGROUNDS } from '../../settings/parsers/colours.ts';
 import { launchBrowser, openPage } from '../dashboard/testing/browser.ts';
-import { createEstate, type Estate, HOSTILE, SHOWN_EVENT } from '../dashboard/testing/estate.ts';
+import {
+  createEstate,
+  type DashboardEstate,
+  HOSTILE,
+  SHOWN_EVENT,
+} from '../dashboard/testing/estate.ts';
 import { API_TOKEN, startTestServer, type TestServer } from '../testing/test-server.ts';
 import { budgetOf } from './testing/budget.ts';
 import { newKey } from './testing/keys.ts';
 
 let browser: Browser;
-let estate: Estate;
+let estate: DashboardEstate;
 let server: TestServer;
 
 const PICTURE = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 4 1"><rect width="4" height="1" fill="#7a1f5f"/><script>document.title='ran'</script></svg>`;

@@ -132,9 +132,7 @@ interface Wanted extends CorrectionNote {
   readonly quantity: Decimal;
 }
 
-/**
- * Appends the difference as an event; none when the event counts as the wanted quantity already.
- */
+/** Appends the difference as an event; none if the event counts as the wanted quantity. */
 async function correct(
   { ledger, clock, logger }: RouteContext,
   id: string,

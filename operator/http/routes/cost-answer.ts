@@ -52,9 +52,7 @@ async function sendNdjson(response: Response, { groupBy, rows }: CostAnswer): Pr
   );
 }
 
-/**
- * Written row by row: quantities and costs are exact decimals, which JSON.stringify would round.
- */
+/** Written row by row: quantities and costs are exact decimals that JSON.stringify rounds. */
 async function sendJson(response: Response, answer: CostAnswer): Promise<void> {
   const { range, groupBy, rows, note, warnings, plansWithoutPrices } = answer;
   const unpriced = plansWithoutPrices.toSorted();

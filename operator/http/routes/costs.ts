@@ -35,17 +35,11 @@ import {
 /** Fields of a row, which a dimension of the same name would overwrite. */
 const ROW_FIELDS = ['currency', 'events', 'unpriced', 'cost'];
 
-/**
- * How many answers are cached for readers that accept an older one, and how many rows each may
- * have.
- */
+/** Answers cached for readers that accept an older one, and the most rows of each. */
 const SHARED_ANSWERS = 64;
 const SHARED_ROWS = 5000;
 
-/**
- * GET /api/v1/costs: what the usage of a range costs by the price books in force
- * (docs/how-to/costs.md).
- */
+/** GET /api/v1/costs: the cost of a range's usage by the price books (docs/how-to/costs.md). */
 export function costsRoute(context: RouteContext, scans: Scans): Route {
   const { clock, ledger, views } = context;
   const sharedAnswers = answersByPrices(context);

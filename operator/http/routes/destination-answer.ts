@@ -2,15 +2,12 @@ import type { Response } from 'express';
 import type { DriftReport } from '../../delivery/operations/drift-watch.ts';
 import type { InvoiceReport } from '../../delivery/operations/invoice-report.ts';
 import type { PriceReport } from '../../delivery/operations/price-watch.ts';
-import type { Rate } from '../../delivery/operations/rate-watch.ts';
+import type { EventRate } from '../../delivery/operations/rate-watch.ts';
 import { encodeEvent } from '../../model/event.ts';
 import { isoTime } from '../presentation.ts';
 import type { DeadLetter, DestinationStatusView, DestinationsView } from '../views.ts';
 
-/**
- * The state of each destination, with the field names of the earlier release; unset fields are left
- * out.
- */
+/** Each destination's state, with field names of the earlier release; without unset fields. */
 export function showDestinations(
   view: Pick<DestinationsView, 'list' | 'summaryOf'>,
   committed: number,
@@ -76,7 +73,7 @@ function showDestination(status: DestinationStatusView, summary: string, committ
   };
 }
 
-function showRate({ allowed, needed }: Rate) {
+function showRate({ allowed, needed }: EventRate) {
   const headroom = Math.max(0, Math.round((allowed - needed) * 10) / 10);
   return { events_per_second: needed, limit: allowed, headroom };
 }
@@ -116,10 +113,7 @@ function showInvoices(report: InvoiceReport) {
   };
 }
 
-/**
- * Sends a page of dead letters. It writes the JSON by hand, because the events have exact
- * quantities.
- */
+/** Sends a page of dead letters. Writes the JSON itself, because quantities are exact. */
 export function sendDeadLetters(
   response: Response,
   destination: string,

@@ -1,4 +1,4 @@
-import type { Charge } from '../../model/price-book.ts';
+import type { PriceCharge } from '../../model/price-book.ts';
 import { quote } from '../../model/quote.ts';
 import { chargeFields } from '../../model/pricing/amount.ts';
 import { isDay } from '../../model/pricing/past.ts';
@@ -89,6 +89,6 @@ const NOTHING: {
   readonly price?: string;
   readonly id?: string;
   readonly why?: string;
-  readonly wanted?: Charge;
-  readonly there?: Charge | string;
+  readonly wanted?: PriceCharge;
+  readonly there?: PriceCharge | string;
 } = {};

@@ -16,9 +16,7 @@ import type { Gap } from '../views.ts';
 
 const COLLECTOR = 'collector';
 
-/**
- * GET /api/v1/events/{id}/explain: the objects, spans, label decisions and rule behind a quantity.
- */
+/** GET /api/v1/events/{id}/explain: objects, spans, label decisions and rule of a quantity. */
 export function explainRoute({ ledger, views }: RouteContext, scans: Scans): Route {
   return {
     method: 'get',

@@ -12,10 +12,7 @@ interface GpuAnswer {
   readonly rows: readonly GpuSumRow[];
   /** One for each model. */
   readonly totals: readonly GpuSumRow[];
-  /**
-   * Whether the answer covers all GPUs, assigned to tenants or not. Only then it has installed
-   * hours.
-   */
+  /** Whether the answer covers all GPUs, assigned or not. Only then it has installed hours. */
   readonly ofEverybody: boolean;
   /** RFC 3339; undefined while no GPU-hours are stored. */
   readonly since: string | undefined;

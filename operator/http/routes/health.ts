@@ -32,9 +32,7 @@ interface ProbedContext {
   readonly views: Pick<Views, 'readiness' | 'leads'>;
 }
 
-/**
- * /healthz, /readyz and /leaderz: at LISTEN_ADDR, and at PROBE_ADDR where nothing else is served.
- */
+/** /healthz, /readyz and /leaderz: at LISTEN_ADDR, and at PROBE_ADDR, which serves only these. */
 export function probeRoutes({ views }: ProbedContext): readonly Route[] {
   return [
     {

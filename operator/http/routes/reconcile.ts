@@ -16,7 +16,7 @@ import type { Route, RouteContext } from '../route.ts';
 import { goneSignal, streamLines } from '../stream-lines.ts';
 import { UsageSums, type EventFilter } from '../../billing/usage/usage-sums.ts';
 import type { TimeRange } from '../../model/window.ts';
-import type { DestinationStatusView, ReconcileOutcome } from '../views.ts';
+import type { DestinationStatusView, ReconcileAnswer } from '../views.ts';
 import { showPrices } from './destination-answer.ts';
 import { addUsage, MAX_ROWS, rebuilding, tooManyRows } from './usage.ts';
 
@@ -76,10 +76,7 @@ export function reconcileRoute(context: RouteContext, scans: Scans): Route {
   };
 }
 
-/**
- * The sums of the days whose events are deleted; undefined when no events are, or no sums are
- * stored.
- */
+/** Sums of days whose events are deleted; undefined if none are, or none are stored. */
 async function sumDeleted(
   context: RouteContext,
   { from, to }: TimeRange,
@@ -115,7 +112,7 @@ function chosenOf(
   throw new Problem(404, `no destination ${quote(wanted)}: see /api/v1/destinations`);
 }
 
-function resultOf(outcome: ReconcileOutcome): Omit<Result, 'destination' | 'prices'> {
+function resultOf(outcome: ReconcileAnswer): Omit<Result, 'destination' | 'prices'> {
   if (outcome.kind === 'unknown-destination') return { error: 'it is gone', rows: [] };
   if (outcome.kind === 'failed') return { error: outcome.reason, rows: [] };
   const { rows } = outcome;

@@ -30,9 +30,7 @@ import { windowRoutes } from './windows.ts';
 /** Bytes of all request bodies in progress of clients with a token. */
 const BODY_MEMORY_BYTES = 64 * 1024 * 1024;
 
-/**
- * Received bytes of all request bodies in progress of clients without a token: 16 of the largest.
- */
+/** Bytes of all request bodies in progress without a token: 16 of the largest. */
 const WEBHOOK_MEMORY_BYTES = 16 * 1024 * 1024;
 
 /** How many requests may read the prices of billing systems at a time. */

@@ -4,7 +4,7 @@ import type { LedgerStats } from '../../ledger/ledger.ts';
 import { goDuration, isoTime, showGap } from '../presentation.ts';
 import { readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
-import type { Unattributed } from '../views.ts';
+import type { UnattributedView } from '../views.ts';
 import { showDestinations } from './destination-answer.ts';
 
 /** GET /api/v1/status: the state of the operator, and all of its problems. */
@@ -66,7 +66,7 @@ function firstOf(items: readonly string[]) {
   return { total: items.length, items: items.slice(0, MOST_ITEMS) };
 }
 
-function showUnattributed({ total, items, gpuSeconds }: Unattributed) {
+function showUnattributed({ total, items, gpuSeconds }: UnattributedView) {
   return { total, items, gpu_seconds: gpuSeconds };
 }
 

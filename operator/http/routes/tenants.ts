@@ -11,9 +11,7 @@ import { isoTime } from '../presentation.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { tenantOf } from '../scope.ts';
 
-/**
- * GET /api/v1/tenants and /api/v1/tenants/{tenant}: who is billed, and for which tenant clusters.
- */
+/** GET /api/v1/tenants and /api/v1/tenants/{tenant}: who is billed, for which tenant clusters. */
 export function tenantRoutes({ views }: RouteContext): readonly Route[] {
   const shown = (tenant: Tenant, names: ReadonlyMap<string, string>) => ({
     ...showTenant(tenant, stateOf(tenant.id)),

@@ -44,10 +44,7 @@ const IMPLIED_KEYS = ['metric', 'unit'];
 const FIELDS: readonly string[] = GROUP_FIELDS;
 const RESERVED: readonly string[] = RESERVED_KEYS;
 
-/**
- * How many answers are cached for readers that accept an older one, and how many rows each may
- * have.
- */
+/** Answers cached for readers that accept an older one, and the most rows of each. */
 const SHARED_ANSWERS = 64;
 const SHARED_ROWS = 5000;
 const LONGEST_AGE_S = 300;
@@ -135,10 +132,7 @@ export function usageRoute(context: RouteContext, scans: Scans): Route {
   };
 }
 
-/**
- * Returns a cached answer when the reader accepts one (`Cache-Control: max-age`), or else a new
- * one.
- */
+/** Returns a cached answer if the reader accepts one (`Cache-Control: max-age`), or a new one. */
 export function sharedOrMade<T>({
   request,
   response,

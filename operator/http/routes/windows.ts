@@ -7,10 +7,7 @@ import type { WindowReportView } from '../views.ts';
 
 const PAGE = { min: 1, max: 1000, fallback: 100 };
 
-/**
- * GET /api/v1/windows and /api/v1/windows/{end}: the reports of the windows closed last, newest
- * first.
- */
+/** GET /api/v1/windows and /api/v1/windows/{end}: reports of the last windows, newest first. */
 export function windowRoutes({ views }: RouteContext): readonly Route[] {
   return [
     {

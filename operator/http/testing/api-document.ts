@@ -5,7 +5,7 @@ import { parse } from 'yaml';
 type Json = Record<string, unknown>;
 
 /** An answer as a client got it. */
-export interface Answer {
+export interface ReceivedAnswer {
   readonly method: string;
   readonly path: string;
   readonly status: number;
@@ -21,7 +21,7 @@ export interface ApiDocument {
   /** Whether the schema of a parameter allows a text. */
   takesParameter(operation: string, name: string, text: string): boolean;
   /** Throws when the document does not allow an answer. */
-  check(answer: Answer): void;
+  check(answer: ReceivedAnswer): void;
   /** The examples of a schema, each valid against it. */
   examplesOf(schema: string): readonly unknown[];
 }
@@ -104,7 +104,7 @@ function operationsOf(paths: Record<string, Json>): string[] {
 }
 
 /** Where the document describes the body of an answer. */
-function contentPointer(document: Json, answer: Answer): string[] {
+function contentPointer(document: Json, answer: ReceivedAnswer): string[] {
   const { contentType, status } = answer;
   const template = templateOf(Object.keys(document['paths'] as Json), answer.path);
   const item = template === undefined ? undefined : at(document, ['paths', template]);
@@ -141,7 +141,7 @@ function templateOf(templates: readonly string[], path: string): string | undefi
   });
 }
 
-function valuesOf({ contentType, text }: Answer): unknown[] {
+function valuesOf({ contentType, text }: ReceivedAnswer): unknown[] {
   if (contentType.startsWith('application/json')) return [JSON.parse(text)];
   if (!contentType.startsWith('application/x-ndjson')) return [text];
   return text
@@ -169,6 +169,6 @@ function escapePointer(part: string): string {
   return encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'));
 }
 
-function nameOf({ method, path, status }: Answer): string {
+function nameOf({ method, path, status }: ReceivedAnswer): string {
   return `${method} ${path} → ${status}`;
 }

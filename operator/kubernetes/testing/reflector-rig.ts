@@ -39,7 +39,7 @@ export interface ReflectorRig {
   stop(): Promise<void>;
 }
 
-export interface RigOptions
+export interface ReflectorRigOptions
   extends Partial<Pick<ReflectorOptions<TestPod>, 'resume' | 'handlers' | 'project'>> {
   readonly clock?: Clock;
   readonly timings?: Partial<ReflectorTimings>;
@@ -52,7 +52,7 @@ const never = new AbortController().signal;
 /** Starts a reflector of pods and waits until it is ready, unless the test does. */
 export async function startReflector(
   server: Pick<ScriptedApiServer, 'kubeConfig'>,
-  options: RigOptions & { readonly waitUntilReady?: boolean } = {},
+  options: ReflectorRigOptions & { readonly waitUntilReady?: boolean } = {},
 ): Promise<ReflectorRig> {
   const connection = new Connection(server.kubeConfig);
   const handler = createRecordingHandler<TestPod>();

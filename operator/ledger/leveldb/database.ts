@@ -26,10 +26,7 @@ export type Operation =
 /** Checksums of the table files of each open database. */
 const tables = new WeakMap<Database, TableChecksums>();
 
-/**
- * Open tables are mapped into memory completely: 64 of 1 MiB. LevelDB accepts neither fewer nor
- * smaller ones.
- */
+/** Open tables are mapped into memory: 64 of 1 MiB, the fewest and smallest of LevelDB. */
 const MAX_OPEN_FILES = 74;
 const MAX_TABLE_BYTES = 1024 * 1024;
 const ACTIVE = {
@@ -57,10 +54,7 @@ export async function openDatabase(directory: string, use: 'active' | 'sealed'):
   return database;
 }
 
-/**
- * Stores the checksums of the table files that LevelDB has written since. On a full volume the next
- * call does it.
- */
+/** Stores the checksums of new table files of LevelDB. On a full volume the next call does. */
 export async function noteDatabaseTables(database: Database): Promise<void> {
   const known = tables.get(database) ?? {};
   tables.set(database, await noteTables(database.location, known).catch(() => known));
@@ -119,10 +113,7 @@ export interface ManifestNote {
   readonly size: number;
 }
 
-/**
- * Reads the MANIFEST that CURRENT names. Throws a LedgerReadError if either is missing or
- * malformed.
- */
+/** Reads the MANIFEST that CURRENT names. Throws LedgerReadError if one is missing or malformed. */
 export async function readManifestNote(directory: string): Promise<ManifestNote> {
   const current = join(directory, 'CURRENT');
   const text = await readFile(current, 'utf8').catch((error: unknown) => {

@@ -76,10 +76,7 @@ async function ledgerBytes(directory: string): Promise<number> {
   return bytes;
 }
 
-/**
- * A file that occupies space, so that LevelDB can still be opened on a full volume after deleting
- * it.
- */
+/** A file that occupies space: after deleting it, LevelDB can be opened on a full volume. */
 export interface Reserve {
   /** Deletes the file and so frees its space. */
   release(): Promise<void>;

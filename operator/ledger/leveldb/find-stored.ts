@@ -113,9 +113,7 @@ export async function findEvent(id: string, view: StoreView): Promise<UsageEvent
   return undefined;
 }
 
-/**
- * Window end of an event, RFC 3339; undefined if no segment has it. Rejects if it cannot be read.
- */
+/** Window end of an event, RFC 3339; undefined if no segment has it. Rejects if unreadable. */
 export async function windowEndAt(sequence: number, view: StoreView): Promise<string | undefined> {
   const read = async (database: Database, where: string): Promise<string> =>
     (await readEvent(database, where, sequence)).window_end;

@@ -52,9 +52,7 @@ export async function createHeadFile(directory: string, head: Head): Promise<voi
   );
 }
 
-/**
- * Reads HEAD without opening it for writing. Throws a LedgerReadError if it is missing or damaged.
- */
+/** Reads HEAD, without opening for writing. Throws LedgerReadError if missing or damaged. */
 export async function readHead(directory: string): Promise<Head> {
   const handle = await openFile(directory, 'r');
   try {

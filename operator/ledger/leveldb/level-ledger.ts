@@ -40,10 +40,7 @@ export interface LevelLedgerComponents {
 
 const DISK_INTERVAL_MS = 10_000;
 
-/**
- * The ledger over a store that was checked. Public methods are bound, so that each can be passed on
- * alone.
- */
+/** The ledger over a checked store. Public methods are bound, so each can be passed on alone. */
 export class LevelLedger implements Ledger {
   readonly #components: LevelLedgerComponents;
   readonly #store: Store;

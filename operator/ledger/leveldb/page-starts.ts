@@ -1,8 +1,6 @@
 import type { TimeBounds } from './state.ts';
 
-/**
- * Consecutive events of a page; few enough that a question about one window is answered at once.
- */
+/** Consecutive events of a page; few enough that a query of one window is answered at once. */
 export const PAGE_EVENTS = 4_096;
 
 /**
@@ -23,10 +21,7 @@ export class PageStarts {
     return pageOf(sequence) * PAGE_EVENTS + PAGE_EVENTS;
   }
 
-  /**
-   * Remembers the window starts of the events from `first` to `last`, if they are one complete
-   * page.
-   */
+  /** Remembers window starts of the events `first` to `last`, if they are one complete page. */
   learn(first: number, last: number, starts: readonly number[]): void {
     const page = pageOf(first);
     if (first !== page * PAGE_EVENTS + 1 || last !== this.lastOf(first)) return;

@@ -252,10 +252,7 @@ async function withWindowEnd(cursor: Cursor, view: StoreView): Promise<Cursor> {
   return windowEnd === undefined ? cursor : { ...cursor, windowEnd };
 }
 
-/**
- * The operations that append events to a segment, and the segment's summary after them. Adds their
- * ids to the filter.
- */
+/** Operations that append events to a segment, and its new summary. Adds ids to the filter. */
 function planEvents(
   accepted: readonly OfferedEvent[],
   before: SegmentSummary,
@@ -318,10 +315,7 @@ function widen(range: TimeBounds | undefined, time: number): TimeBounds {
   return time > range.to ? { ...range, to: time } : range;
 }
 
-/**
- * The operations of entry changes and the sum of all entries after them. Lets other work run in
- * between.
- */
+/** Operations of entry changes, and the sum of all entries after them. Yields in between. */
 async function planChanges(
   changes: readonly EntryChange[],
   before: EntrySum,

@@ -39,9 +39,7 @@ export async function readPage(
   return { kind: 'page', events, lastSequence: last };
 }
 
-/**
- * Events whose window starts in `[from, to)`. Skips segments and pages that are known to have none.
- */
+/** Events whose window starts in `[from, to)`. Skips segments and pages known to have none. */
 export async function* scanEvents(
   view: () => StoreView,
   pages: PageStarts,

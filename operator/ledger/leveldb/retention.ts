@@ -69,10 +69,7 @@ export function createRetention(options: RetentionOptions): Retain {
   };
 }
 
-/**
- * Whether a segment is older than RETENTION, counted from its sealing or the end of its newest
- * window.
- */
+/** Whether a segment is older than RETENTION, from its sealing or its newest window's end. */
 export function isExpired(segment: SealedSegment, now: number, retentionMs: number): boolean {
   return Math.max(segment.sealedAt, segment.ends?.to ?? 0) < now - retentionMs;
 }

@@ -11,10 +11,7 @@ const DAY_MS = 86_400_000;
 /** Minimum age for sealing by age: each segment costs files and a copy of all entries. */
 const YOUNGEST_MS = 1_800_000;
 
-/**
- * Whether the next event begins a new segment, because of this one's size or age. `retentionMs` is
- * RETENTION.
- */
+/** Whether the next event begins a segment, by size or age. `retentionMs` is RETENTION. */
 export function isFull(
   { firstSequence, lastSequence, bytes, openedAt }: SegmentSummary,
   limits: SegmentLimits,

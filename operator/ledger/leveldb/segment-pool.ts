@@ -13,10 +13,7 @@ interface OpenSegment {
   users: number;
   /** True if nothing has used it since the last check. */
   isUnused: boolean;
-  /**
-   * It was just sealed and still has the large buffers for writing: close it soon, even if it is
-   * used.
-   */
+  /** It was just sealed and still has large write buffers: close it soon, even if it is used. */
   readonly justSealed?: boolean;
   /** Ends the wait of {@link SegmentPool.evict}. */
   idle?: () => void;

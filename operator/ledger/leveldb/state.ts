@@ -27,9 +27,7 @@ export interface SegmentSummary {
   readonly starts?: TimeBounds;
   /** Window ends of its events; absent while it is empty. */
   readonly ends?: TimeBounds;
-  /**
-   * True if any of its ids is not derived from the event, so that the id does not limit the window.
-   */
+  /** True if an id is not derived from its event, so that the id does not limit the window. */
   readonly foreignIds: boolean;
 }
 
@@ -110,10 +108,7 @@ export interface Contents {
   readonly sealed: readonly SealedSegment[];
 }
 
-/**
- * Entries of one key space, each with its checksum verified. Throws a LedgerReadError at a damaged
- * one.
- */
+/** Entries of one key space with verified checksums. Throws LedgerReadError at a damaged one. */
 export async function* walkEntries(
   database: Database,
   where: string,

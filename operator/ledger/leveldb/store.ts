@@ -99,9 +99,7 @@ export class Store {
     };
   }
 
-  /**
-   * Writes one batch. After a write error it reopens the database and finds out what was stored.
-   */
+  /** Writes one batch. After a write error it reopens the database and finds what was stored. */
   async write(requests: readonly LevelRequest[]): Promise<readonly WriteRequestOutcome[]> {
     let failure: LedgerFailure = ledgerFailure('retryable', 'ledger: not open');
     for (let tries = 0; tries < ATTEMPTS; tries++) {
@@ -117,10 +115,7 @@ export class Store {
     return requests.map(() => failure);
   }
 
-  /**
-   * Seals the active segment, with any damage found in it, and begins one at `firstSequence`.
-   * Throws if it cannot.
-   */
+  /** Seals the active segment with damage found in it; begins one at `firstSequence`, or throws. */
   async roll(firstSequence: number, damage?: string): Promise<void> {
     const { directory, clock, failpoint, pool, onSealed } = this.#options;
     const planned = planRoll(this.#contents, firstSequence, clock.now(), damage);
@@ -214,10 +209,7 @@ export class Store {
     }
   }
 
-  /**
-   * Reopens the database after a failed write. Returns undefined once it is known what is stored,
-   * else why not.
-   */
+  /** Reopens the database after a failed write. Returns why it is unknown what is stored, if so. */
   async #recover({ planned, failure }: Interrupted): Promise<LedgerFailure | undefined> {
     const { directory, failpoint, freeSpace } = this.#options;
     try {

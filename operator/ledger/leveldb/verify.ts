@@ -126,9 +126,7 @@ async function nextMark(
 
 const MAX_ERRORS = 20;
 
-/**
- * Verifies every event and id of every segment that is not given up, and all records and cursors.
- */
+/** Verifies every event and id of segments that are not given up, and all records and cursors. */
 export async function verifyLedger(
   view: StoreView,
   problems: Problems,

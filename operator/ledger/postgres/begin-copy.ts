@@ -2,7 +2,7 @@ import type { LedgerDatabase, LedgerDurability } from '../../settings/settings.t
 import { ledgerFailure } from '../failures.ts';
 import type { StreamName } from '../fleet.ts';
 import { type Cursor, LedgerReadError } from '../ledger.ts';
-import type { SequenceRange } from '../missing-ranges.ts';
+import type { EventRange } from '../missing-ranges.ts';
 import type { EncodedEvent } from '../writer.ts';
 import { type Beginning, enterStream } from './enter-stream.ts';
 import { migrateStream } from './migrate.ts';
@@ -11,7 +11,7 @@ import { openSession, type Session } from './session.ts';
 import type { StreamContents } from './state.ts';
 
 /** A batch of the copied ledger. */
-export interface CopiedBatch extends SequenceRange {
+export interface CopiedBatch extends EventRange {
   readonly events: readonly EncodedEvent[];
   /** Milliseconds since the epoch. */
   readonly appendedAt: number;
@@ -48,10 +48,7 @@ const ANSWER_MS = 60_000;
 /** Keeps every week until the cursors are copied. */
 const RETAINED_FOR_EVER = Number.MAX_SAFE_INTEGER;
 
-/**
- * Creates the stream of a copy, or takes it over from an earlier process. Undefined if the copy is
- * complete.
- */
+/** Creates a copy's stream, or takes it over from an earlier process. Undefined if complete. */
 export async function beginCopy(
   { database, source, region, startsOver }: CopyOptions,
   { name, beginning }: CopyOrigin,

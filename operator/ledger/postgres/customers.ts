@@ -2,13 +2,13 @@ import type { Customer, CustomerRecords } from '../fleet.ts';
 import { LedgerReadError } from '../ledger.ts';
 import type { FencedWriter } from './fenced-writer.ts';
 import { HUB_SCHEMA } from './schema-name.ts';
-import type { Row, Statement } from './session.ts';
+import type { DatabaseRow, Statement } from './session.ts';
 
 /** Stores customers as rows of the hub; only the leader reads and writes them. */
 export function createCustomers(writer: () => Promise<FencedWriter>): CustomerRecords {
-  const run = async (statement: Statement, changes: boolean): Promise<readonly Row[]> => {
+  const run = async (statement: Statement, changes: boolean): Promise<readonly DatabaseRow[]> => {
     const entered = await writer();
-    const outcome = await entered.write<readonly Row[]>({
+    const outcome = await entered.write<readonly DatabaseRow[]>({
       run: async (session) => {
         const { lastBatch } = entered.next();
         const [found] = await session.run([

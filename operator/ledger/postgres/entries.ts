@@ -1,6 +1,6 @@
 import { isEvidence } from '../evidence-keys.ts';
 import type { Cursor } from '../ledger.ts';
-import type { Row, Statement } from './session.ts';
+import type { DatabaseRow, Statement } from './session.ts';
 import { cursorOf } from './state.ts';
 
 /** The table of a stream that contains a record key or key prefix. */
@@ -75,7 +75,7 @@ export function cursorStatements(
 export function cursorsAfter(
   before: ReadonlyMap<string, Cursor>,
   changed: ReadonlyMap<string, Cursor | undefined>,
-  answered: readonly Row[],
+  answered: readonly DatabaseRow[],
 ): ReadonlyMap<string, Cursor> {
   const after = new Map(before);
   for (const [destination, cursor] of changed) {

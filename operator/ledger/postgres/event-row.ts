@@ -7,7 +7,7 @@ import { rememberLast } from '../../model/remember-last.ts';
 import { sequenceSeed } from '../event-chain.ts';
 import type { EncodedEvent } from '../writer.ts';
 import { instantText, timeOf } from './instants.ts';
-import type { Row, Statement } from './session.ts';
+import type { DatabaseRow, Statement } from './session.ts';
 
 /** The columns that are sent as text, with their types, in write order. */
 const COLUMNS = [
@@ -85,10 +85,8 @@ export const EVENT_COLUMNS = `seq, crc, ${COLUMNS.map(([name, type]) =>
   type === 'timestamptz' ? `(date_part('epoch', ${name}) * 1000)::bigint as ${name}` : name,
 ).join(', ')}`;
 
-/**
- * Reads the event of a row with {@link EVENT_COLUMNS}; undefined if its checksum does not match.
- */
-export function readRow(row: Row): ReadEvent | undefined {
+/** Reads the event of a row with {@link EVENT_COLUMNS}; undefined if its checksum differs. */
+export function readRow(row: DatabaseRow): ReadEvent | undefined {
   const sequence = Number(row['seq']);
   try {
     const { original } = row;
@@ -143,10 +141,8 @@ function gives(columns: Columns, text: string): boolean {
 
 type MutableEvent = { -readonly [Key in keyof UsageEvent]: UsageEvent[Key] };
 
-/**
- * The event of a row without `original`. Its text is compared when stored, its checksum when read.
- */
-function eventOf(row: Row): UsageEvent {
+/** A row's event without `original`. Its text is compared when stored, its checksum when read. */
+function eventOf(row: DatabaseRow): UsageEvent {
   const { region, project, sku, resource_id: resource, source, dimensions, properties } = row;
   const event: MutableEvent = {
     schema_version: SCHEMA_VERSION,

@@ -7,16 +7,13 @@ import { NO_STANDBY, TAKEN_OVER, wentBack } from './refusals.ts';
 import {
   openSession,
   type StatementResult,
-  type Row,
+  type DatabaseRow,
   type Session,
   type Statement,
 } from './session.ts';
 import { beginText, commit, rollback, UnknownOutcomeError } from './transaction.ts';
 
-/**
- * The row that one process at a time locks for writing. It has the columns `epoch`, `owner` and
- * `last_batch`.
- */
+/** The row that one process at a time locks for writing, with `epoch`, `owner`, `last_batch`. */
 export interface FencedRow {
   readonly table: string;
   /** SQL condition that selects the row. */
@@ -35,11 +32,8 @@ export interface FencedWriterOptions {
   readonly epoch: number;
   /** `last_batch` when this process took over. */
   readonly lastBatch: number;
-  /**
-   * Returns why a row with the right `last_batch` differs from this process's state; undefined if
-   * it matches.
-   */
-  readonly differs: (row: Row) => LedgerFailure | undefined;
+  /** Returns why a row with the right `last_batch` differs from this process; undefined if not. */
+  readonly differs: (row: DatabaseRow) => LedgerFailure | undefined;
   readonly onError: (failure: LedgerFailure) => void;
 }
 
@@ -47,7 +41,11 @@ export interface FencedWriterOptions {
 export interface Task<T> {
   /** Statements that are sent with the lock and run after it. */
   readonly also?: () => readonly Statement[];
-  readonly run: (session: Session, row: Row, also: readonly StatementResult[]) => Promise<Work<T>>;
+  readonly run: (
+    session: Session,
+    row: DatabaseRow,
+    also: readonly StatementResult[],
+  ) => Promise<Work<T>>;
 }
 
 /** The result of a transaction. */
@@ -155,7 +153,7 @@ export class FencedWriter {
   }
 
   /** Returns why this process may not write with this row; undefined if it may. */
-  #refusal(row: Row | undefined): LedgerFailure | undefined {
+  #refusal(row: DatabaseRow | undefined): LedgerFailure | undefined {
     if (row === undefined) return TAKEN_OVER;
     const { owner, epoch, differs } = this.#options;
     const lastBatch = Number(row['last_batch']);
@@ -186,10 +184,7 @@ export class FencedWriter {
     return undefined;
   }
 
-  /**
-   * Finds out whether a commit with an unknown result is stored. Rejects if the server does not
-   * answer.
-   */
+  /** Finds out if a commit with unknown result is stored. Rejects if the server is silent. */
   async #resolve(): Promise<'stored' | 'not stored' | LedgerFailure> {
     const stored = this.#unknown;
     if (stored === undefined) return 'not stored';

@@ -4,7 +4,7 @@ import type { LedgerFailure } from '../ledger.ts';
 import type { EncodedEvent } from '../writer.ts';
 import { EVENT_COLUMNS, isDerived, readRow, storedId } from './event-row.ts';
 import { timeOf } from './instants.ts';
-import type { Row, Statement } from './session.ts';
+import type { DatabaseRow, Statement } from './session.ts';
 import type { Segment } from './state.ts';
 import { dayOf, endOfWeek } from './weeks.ts';
 
@@ -38,10 +38,11 @@ export function lookUpStatements(
   });
 }
 
-/**
- * Reads the stored events from the answers. A damaged one fails only the request that repeats it.
- */
-export function storedById(rows: readonly Row[], offered: readonly EncodedEvent[]): StoredById {
+/** Reads stored events from the answers. A damaged one fails only the request that repeats it. */
+export function storedById(
+  rows: readonly DatabaseRow[],
+  offered: readonly EncodedEvent[],
+): StoredById {
   const found = new Map<string, UsageEvent | LedgerFailure>();
   if (rows.length === 0) return found;
   const offeredIds = new Map(offered.map(({ event }) => [storedId(event.id), event.id]));

@@ -70,7 +70,7 @@ describe('the streams of a database', () => {
     for (const opened of [ledger, meter, other]) await opened.close();
   });
 
-  test('of a database that is not there are asked for with its name', async () => {
+  test('of a database that is not there are requested with its name', async () => {
     const { database } = await emptyFleet();
     const fleet = createFleetDatabase({
       database: { ...database, port: 1 },

@@ -40,10 +40,7 @@ export interface FleetDatabaseOptions {
 
 const ANSWER_MS = 30_000;
 
-/**
- * A PostgreSQL database with the streams of several clusters, for a hub. It connects at the first
- * request.
- */
+/** A database with the streams of several clusters, for a hub. Connects at the first request. */
 export function createFleetDatabase(options: FleetDatabaseOptions): FleetDatabase {
   return new PostgresFleet(options);
 }

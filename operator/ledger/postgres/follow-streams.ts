@@ -1,9 +1,9 @@
 import type { Clock } from '../../telemetry/clock.ts';
 import type { FencedWriter } from './fenced-writer.ts';
 import type { HubStreamStore } from './hub-stream-store.ts';
-import type { Query } from './readers.ts';
+import type { RunQuery } from './readers.ts';
 import { HUB_SCHEMA } from './schema-name.ts';
-import type { Row } from './session.ts';
+import type { DatabaseRow } from './session.ts';
 import { type StreamContents, readContents } from './state.ts';
 
 const POLL_MS = 250;
@@ -17,7 +17,7 @@ const POLL_MS = 250;
 export async function followStreams(
   /** The open streams; the loop ends when there is none. */
   streams: ReadonlySet<HubStreamStore>,
-  query: Query,
+  query: RunQuery,
   writer: FencedWriter,
   clock: Clock,
 ): Promise<void> {
@@ -51,8 +51,8 @@ const NO_CURSORS = {
 /** The rows of the streams by schema. An unreadable stream does not affect the others. */
 async function rowsOf(
   streams: readonly HubStreamStore[],
-  query: Query,
-): Promise<ReadonlyMap<string, Row>> {
+  query: RunQuery,
+): Promise<ReadonlyMap<string, DatabaseRow>> {
   const each = streams.map(
     ({ schema }) => `select '${schema}' as schema, last_batch, low_water from ${schema}.stream`,
   );
@@ -63,6 +63,6 @@ async function rowsOf(
   return new Map(rows.map((row) => [row['schema'] ?? '', row]));
 }
 
-function hasChanged(stream: HubStreamStore, row: Row | undefined): boolean {
+function hasChanged(stream: HubStreamStore, row: DatabaseRow | undefined): boolean {
   return row !== undefined && Number(row['last_batch']) !== stream.contents().state.lastBatch;
 }

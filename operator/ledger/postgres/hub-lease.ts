@@ -3,13 +3,10 @@ import { errorText } from '../../model/error-text.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { migrateHub } from './hub-tables.ts';
-import { openSession, type Row, type Session } from './session.ts';
+import { openSession, type DatabaseRow, type Session } from './session.ts';
 import { beginText, commit } from './transaction.ts';
 
-/**
- * Milliseconds, each measured by the waiting process's monotonic clock, so no two clocks are
- * compared.
- */
+/** Milliseconds by the waiting process's monotonic clock, so no two clocks are compared. */
 const TIMES = { expiry: 15_000, trust: 10_000, retry: 2_000, answer: 3_000, lock: 1_000 };
 
 /** Reads the current epoch; the next holder waits for the end of the transaction. */
@@ -127,11 +124,12 @@ export class HubLease {
     if (!isOurs) logger.info(`[hub] this process leads, epoch ${this.#epoch}`);
   }
 
-  /**
-   * Writes the row. The commit also waits for a synchronous standby: a primary without its standby
-   * loses its leader.
-   */
-  async #write(owner: string, raise: 0 | 1, seen: readonly unknown[]): Promise<Row | undefined> {
+  /** Writes the row. The commit waits for a synchronous standby: without it the leader is lost. */
+  async #write(
+    owner: string,
+    raise: 0 | 1,
+    seen: readonly unknown[],
+  ): Promise<DatabaseRow | undefined> {
     const session = await this.#connected();
     const text = `update meterfeed_hub.lease set owner = $1, epoch = epoch + $2,
         renewals = renewals + 1

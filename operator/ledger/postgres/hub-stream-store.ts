@@ -6,7 +6,7 @@ import { cursorsAfter, cursorStatements, recordStatements } from './entries.ts';
 import type { FencedWriter } from './fenced-writer.ts';
 import type { LedgerStore, RecordPlace } from './ledger-store.ts';
 import { type StreamBatchPlan, planBatch, type PostgresRequest } from './plan-batch.ts';
-import type { Query } from './readers.ts';
+import type { RunQuery } from './readers.ts';
 import { HUB_SCHEMA } from './schema-name.ts';
 import type { Session, Statement } from './session.ts';
 import { type StreamContents, cursorOf, readContents, type StreamView } from './state.ts';
@@ -19,10 +19,10 @@ export class HubStreamStore implements LedgerStore {
   readonly schema: string;
   readonly heads: HeadWaiters;
   readonly #writer: FencedWriter;
-  readonly #query: Query;
+  readonly #query: RunQuery;
   #contents: StreamContents;
 
-  constructor(schema: string, writer: FencedWriter, query: Query, contents: StreamContents) {
+  constructor(schema: string, writer: FencedWriter, query: RunQuery, contents: StreamContents) {
     this.schema = schema;
     this.heads = new HeadWaiters(contents.state.head);
     this.#writer = writer;
@@ -120,10 +120,7 @@ export class HubStreamStore implements LedgerStore {
   }
 }
 
-/**
- * Copies an operator's cursor and delivery records of a destination. The first answer has the
- * cursor.
- */
+/** Copies a destination's cursor and delivery records. The first answer has the cursor. */
 function adoptStatements(schema: string, destination: string): readonly Statement[] {
   return [
     {

@@ -1,9 +1,9 @@
 import { ledgerFailure } from '../failures.ts';
 import { LedgerReadError } from '../ledger.ts';
 import { sqlState } from './failures.ts';
-import type { Query } from './readers.ts';
+import type { RunQuery } from './readers.ts';
 import { HUB_SCHEMA } from './schema-name.ts';
-import type { Row, Session } from './session.ts';
+import type { DatabaseRow, Session } from './session.ts';
 import { grantsToHub, STREAM_STEPS } from './tables.ts';
 import { beginText, commit } from './transaction.ts';
 
@@ -23,11 +23,8 @@ export async function migrateStream(session: Session, schema: string): Promise<v
   await migrate(session, schema, STREAM_STEPS, command);
 }
 
-/**
- * Grants the hub's role read access to the published data of a stream, if the role exists and lacks
- * it.
- */
-export async function grantToHub(query: Query, schema: string): Promise<void> {
+/** Grants the hub's role, if there is one, read access to a stream's published data. */
+export async function grantToHub(query: RunQuery, schema: string): Promise<void> {
   const [found] = await query({
     text: `select has_table_privilege(oid, $2, 'select') as granted from pg_roles where rolname = $1`,
     values: [HUB_SCHEMA, `${schema}.rollup`],
@@ -90,7 +87,7 @@ export async function migrate(
   await commit(session);
 }
 
-function refuseServer(row: Row | undefined): void {
+function refuseServer(row: DatabaseRow | undefined): void {
   const { version, encoding } = { version: row?.['version'], encoding: row?.['encoding'] };
   if (Number(version) < OLDEST_SERVER) {
     throw refusal(`PostgreSQL 15 or newer is needed, and the server is: "${version}"`);

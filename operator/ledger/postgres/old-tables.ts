@@ -5,9 +5,9 @@ import { sequenceSeed } from '../event-chain.ts';
 import { damage, ledgerFailure } from '../failures.ts';
 import { LedgerReadError } from '../ledger.ts';
 import { instantText } from './instants.ts';
-import type { Query } from './readers.ts';
+import type { RunQuery } from './readers.ts';
 import { readRecords } from './reading.ts';
-import type { Row } from './session.ts';
+import type { DatabaseRow } from './session.ts';
 import { cursorOf } from './state.ts';
 import type { CopiedBatch, CopyOrigin } from './begin-copy.ts';
 import type { ReadEvent } from './event-row.ts';
@@ -25,7 +25,7 @@ const PAGE_BATCHES = 200;
  * be copied.
  */
 export async function takeOldStream(
-  query: Query,
+  query: RunQuery,
   source: string,
   schema: string,
 ): Promise<CopyOrigin | undefined> {
@@ -67,7 +67,7 @@ export async function takeOldStream(
 }
 
 /** Reads the row again: a process of the earlier release may have written until it was fenced. */
-async function originOf(query: Query, source: string): Promise<CopyOrigin> {
+async function originOf(query: RunQuery, source: string): Promise<CopyOrigin> {
   const [row = {}] = await query({
     text: `select * from ${OLD_SCHEMA}.stream where source = $1`,
     values: [source],
@@ -112,9 +112,9 @@ async function originOf(query: Query, source: string): Promise<CopyOrigin> {
 }
 
 async function* batchesOf(
-  query: Query,
+  query: RunQuery,
   stream: number,
-  segments: readonly Row[],
+  segments: readonly DatabaseRow[],
   after: number,
 ): AsyncGenerator<CopiedBatch, void, void> {
   const chains = new Map(segments.map((row) => [Number(row['first_seq']), row['first_chain']]));
@@ -153,9 +153,9 @@ async function* batchesOf(
 }
 
 async function eventsOf(
-  query: Query,
+  query: RunQuery,
   stream: number,
-  batches: readonly Row[],
+  batches: readonly DatabaseRow[],
 ): Promise<ReadEvent[]> {
   const days = [...new Set(batches.map((row) => row['day']))];
   const rows = await query({
@@ -178,7 +178,7 @@ async function eventsOf(
 }
 
 /** The exact text of an event; `extra` has the parts that columns and series do not reproduce. */
-function textOf(row: Row): string {
+function textOf(row: DatabaseRow): string {
   const extra: Readonly<Record<string, unknown>> = JSON.parse(row['extra'] ?? '{}');
   if (typeof extra['text'] === 'string') return extra['text'];
   const values: Record<string, unknown> = {};
@@ -189,7 +189,7 @@ function textOf(row: Row): string {
   return `${JSON.stringify(values).slice(0, -1)},"quantity":${quantity}}`;
 }
 
-function valueOf(name: string, row: Row): unknown {
+function valueOf(name: string, row: DatabaseRow): unknown {
   const stored = row[name] ?? undefined;
   switch (name) {
     case 'schema_version':

@@ -8,7 +8,7 @@ import { Problems } from '../failures.ts';
 import type { StreamName } from '../fleet.ts';
 import type { LedgerFailure, OpenLedgerOutcome } from '../ledger.ts';
 import { createLedgerMetrics } from '../ledger-metrics.ts';
-import { missingRanges, type SequenceRange } from '../missing-ranges.ts';
+import { missingRanges, type EventRange } from '../missing-ranges.ts';
 import { enterStream } from './enter-stream.ts';
 import { toLedgerFailure } from './failures.ts';
 import { migrateStream } from './migrate.ts';
@@ -58,10 +58,7 @@ export async function openPostgresLedger(
   }
 }
 
-/**
- * Copies the stream from the tables of an earlier release, unless that is done. Continues an
- * interrupted copy.
- */
+/** Copies the stream from an earlier release's tables, once. Continues an interrupted copy. */
 async function copyOldStream(options: PostgresLedgerOptions, { query }: Readers): Promise<void> {
   const { source, logger } = options;
   const schema = schemaOf(source);
@@ -96,7 +93,7 @@ async function enter(options: PostgresLedgerOptions, owner: string): Promise<Str
 }
 
 /** The deleted range, the stored ranges and the end. */
-function rangesOf({ state, segments }: StreamContents): readonly SequenceRange[] {
+function rangesOf({ state, segments }: StreamContents): readonly EventRange[] {
   const { head, lowWater } = state;
   const deleted = { firstSequence: 1, lastSequence: lowWater };
   return [deleted, ...segments, { firstSequence: head + 1, lastSequence: head }];

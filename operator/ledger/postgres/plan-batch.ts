@@ -134,10 +134,7 @@ class BatchDraft {
   }
 }
 
-/**
- * Refuses records with U+0000, which PostgreSQL's text cannot contain. The other requests are still
- * written.
- */
+/** Refuses records with U+0000, which PostgreSQL's text cannot contain; writes the others. */
 function refuseRecords(records: readonly RecordChange[] = []): LedgerFailure | undefined {
   const wrong = records.find(({ key, value = '' }) => key.includes('\0') || value.includes('\0'));
   if (wrong === undefined) return undefined;

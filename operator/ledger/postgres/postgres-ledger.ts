@@ -9,7 +9,7 @@ import type { LedgerMetrics } from '../ledger-metrics.ts';
 import { Writer, encodeEvents, type Request } from '../writer.ts';
 import type { LedgerStore } from './ledger-store.ts';
 import type { PostgresRequest } from './plan-batch.ts';
-import type { Query } from './readers.ts';
+import type { RunQuery } from './readers.ts';
 import {
   chainAt,
   findEvent,
@@ -26,7 +26,7 @@ export interface StreamLedgerOptions {
   readonly durability: LedgerDurability;
   readonly clock: Clock;
   readonly store: LedgerStore;
-  readonly query: Query;
+  readonly query: RunQuery;
   readonly problems: Problems;
   readonly metrics: LedgerMetrics;
   readonly retain: Retain;
@@ -34,10 +34,7 @@ export interface StreamLedgerOptions {
   readonly onClose: () => Promise<void>;
 }
 
-/**
- * The ledger of one stream, for its operator or for a hub. Methods are bound, so that each can be
- * passed on alone.
- */
+/** One stream's ledger, for its operator or a hub. Its bound methods can be passed on alone. */
 export class PostgresLedger implements Ledger {
   readonly #options: StreamLedgerOptions;
   readonly #store: LedgerStore;

@@ -2,20 +2,14 @@ import { ledgerFailure } from '../failures.ts';
 import { LedgerReadError } from '../ledger.ts';
 import { AFTER_ALL_KEYS, type Rollups, type RollupView } from '../rollups.ts';
 import { changeRecords } from './entries.ts';
-import type { Query, Readers } from './readers.ts';
+import type { RunQuery, Readers } from './readers.ts';
 import { readKeys, reading } from './reading.ts';
 import type { Statement } from './session.ts';
 
-/**
- * Runs statements in a transaction of the stream's writer. Rejects if it is uncertain that they are
- * stored.
- */
+/** Runs statements in a transaction of the writer. Rejects if it is uncertain what is stored. */
 export type WriteRollups = (statements: readonly Statement[]) => Promise<void>;
 
-/**
- * Sums in a table of a stream's schema. Every reader of the stream may read them; only its operator
- * writes.
- */
+/** Sums in a table of a stream's schema. All its readers may read, only its operator writes. */
 export class PostgresRollups implements Rollups {
   readonly #table: string;
   readonly #readers: Pick<Readers, 'snapshot'>;
@@ -48,7 +42,7 @@ export class PostgresRollups implements Rollups {
 }
 
 /** An operator of an earlier release has no such table, or has not granted the hub access. */
-async function isReadable(query: Query, table: string): Promise<boolean> {
+async function isReadable(query: RunQuery, table: string): Promise<boolean> {
   const text = `select has_table_privilege(to_regclass($1), 'select') as readable`;
   const [row] = await reading(query({ text, values: [table] }));
   return row?.['readable'] === 't';
@@ -61,10 +55,10 @@ const NOTHING: RollupView = {
 };
 
 class TableView implements RollupView {
-  readonly #query: Query;
+  readonly #query: RunQuery;
   readonly #table: string;
 
-  constructor(query: Query, table: string) {
+  constructor(query: RunQuery, table: string) {
     this.#query = query;
     this.#table = table;
   }

@@ -1,16 +1,16 @@
 import { Socket } from 'node:net';
 import { Pool } from 'pg';
 import type { LedgerDatabase } from '../../settings/settings.ts';
-import { clientOptions, type Row, type Statement } from './session.ts';
+import { clientOptions, type DatabaseRow, type Statement } from './session.ts';
 
 /** Runs a single statement outside of any transaction that writes. */
-export type Query = (statement: Statement) => Promise<readonly Row[]>;
+export type RunQuery = (statement: Statement) => Promise<readonly DatabaseRow[]>;
 
 /** A pool of connections for reading. */
 export interface Readers {
-  readonly query: Query;
+  readonly query: RunQuery;
   /** Runs `work` on one connection whose queries all see the same moment. */
-  snapshot<T>(work: (query: Query) => Promise<T>): Promise<T>;
+  snapshot<T>(work: (query: RunQuery) => Promise<T>): Promise<T>;
   end(): Promise<void>;
 }
 

@@ -5,10 +5,10 @@ import { AFTER_ALL_KEYS } from '../rollups.ts';
 import { EVENT_COLUMNS, type ReadEvent, readRow, storedId } from './event-row.ts';
 import { toLedgerFailure } from './failures.ts';
 import type { RecordPlace } from './ledger-store.ts';
-import type { Query } from './readers.ts';
+import type { RunQuery } from './readers.ts';
 import type { Segment, StreamView } from './state.ts';
 import { dayOf, endOfWeek } from './weeks.ts';
-import type { SequenceRange } from '../missing-ranges.ts';
+import type { EventRange } from '../missing-ranges.ts';
 
 const MAX_PAGE_EVENTS = 5_000;
 
@@ -38,10 +38,7 @@ export async function readPage(
   }
 }
 
-/**
- * Every event from `first` to `last` of a segment. Throws a LedgerReadError at the first damaged or
- * missing event.
- */
+/** Every event from `first` to `last` of a segment. Throws at a damaged or missing event. */
 export async function readRange(
   { schema, query }: StreamView,
   { week }: Segment,
@@ -66,9 +63,7 @@ export async function readRange(
   return events;
 }
 
-/**
- * Every event of a segment from `first` to `last`, read by pages. Throws like {@link readRange}.
- */
+/** Every event of a segment from `first` to `last`, by pages. Throws like {@link readRange}. */
 export async function* walkRange(
   view: () => StreamView,
   segment: Segment,
@@ -82,10 +77,7 @@ export async function* walkRange(
   }
 }
 
-/**
- * Events whose window starts in `[from, to)`. Reads and verifies every event of the batches that
- * may contain any.
- */
+/** Events whose window starts in `[from, to)`. Verifies all events of batches that may have any. */
 export async function* scanEvents(
   view: () => StreamView,
   from: number,
@@ -110,22 +102,20 @@ export async function* scanEvents(
   }
 }
 
-/**
- * The ranges of the batches whose windows may start in `[from, to)`; adjacent batches are merged.
- */
+/** Ranges of the batches whose windows may start in `[from, to)`; adjacent ones are merged. */
 async function rangesWith(
   { schema, query }: StreamView,
   { firstSequence, lastSequence }: Segment,
   from: number,
   to: number,
-): Promise<readonly SequenceRange[]> {
+): Promise<readonly EventRange[]> {
   const rows = await query({
     text: `select first_seq, last_seq from ${schema}.batch
       where last_seq >= $1 and last_seq <= $2 and min_start < $3 and max_start >= $4
       order by last_seq`,
     values: [firstSequence, lastSequence, to, from],
   });
-  const ranges: SequenceRange[] = [];
+  const ranges: EventRange[] = [];
   for (const row of rows) {
     const firstSequence = Number(row['first_seq']);
     const lastSequence = Number(row['last_seq']);
@@ -169,7 +159,7 @@ export async function chainAt(
 
 /** The record with a key; undefined if there is none. */
 export async function readRecord(
-  query: Query,
+  query: RunQuery,
   { table, before }: RecordPlace,
   key: string,
 ): Promise<string | undefined> {
@@ -180,7 +170,7 @@ export async function readRecord(
 
 /** The records whose keys begin with `prefix`, in key order. */
 export async function* readRecords(
-  query: Query,
+  query: RunQuery,
   { table, before }: RecordPlace,
   prefix: string,
 ): AsyncGenerator<readonly [key: string, value: string], void, void> {
@@ -193,7 +183,7 @@ const PAGE_RECORDS = 500;
 
 /** The rows of a key-value table whose keys begin with `prefix`, in key order, read by pages. */
 export async function* readKeys(
-  query: Query,
+  query: RunQuery,
   table: string,
   prefix: string,
 ): AsyncGenerator<readonly [key: string, value: string], void, void> {

@@ -4,17 +4,14 @@ import { consumedUpTo, type Retain } from '../consumed-up-to.ts';
 import { EVIDENCE_MS, EVIDENCE_PREFIX } from '../evidence-keys.ts';
 import type { Cursor } from '../ledger.ts';
 import { grantToHub } from './migrate.ts';
-import type { Query } from './readers.ts';
+import type { RunQuery } from './readers.ts';
 import { HUB_SCHEMA } from './schema-name.ts';
 import type { Session, Statement } from './session.ts';
 import { type StreamContents, cursorOf } from './state.ts';
 import type { StreamStore } from './stream-store.ts';
 import { endOfWeek, partitionOf } from './weeks.ts';
 
-/**
- * Dropping a table waits for its readers and blocks later ones, so it gives up early and is
- * retried.
- */
+/** Dropping a table waits for its readers and blocks later ones: it gives up early and retries. */
 const LOCK_TIMEOUT_MS = 200;
 
 /** The view that shows a stream's role the hub's cursors of its stream. */
@@ -28,7 +25,7 @@ export const HUB_CURSORS = `${HUB_SCHEMA}.cursor_of_stream`;
 export function createRetention(
   schema: string,
   store: StreamStore,
-  query: Query,
+  query: RunQuery,
   logger: Logger,
 ): Retain {
   let running: Promise<void> | undefined;
@@ -57,9 +54,7 @@ export function createRetention(
   };
 }
 
-/**
- * Drops a week and updates the stream in one transaction. Undefined if the week is still needed.
- */
+/** Drops a week and updates the stream in one transaction. Undefined if it is still needed. */
 async function dropWeek(
   session: Session,
   {

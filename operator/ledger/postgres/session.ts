@@ -3,10 +3,7 @@ import type { ConnectionOptions } from 'node:tls';
 import { Client, type ClientConfig, type CustomTypesConfig } from 'pg';
 import type { LedgerDatabase } from '../../settings/settings.ts';
 
-/**
- * A statement with its parameters. Without parameters it may be several statements, separated by
- * semicolons.
- */
+/** A statement with its parameters. Without them, several statements separated by semicolons. */
 export interface Statement {
   readonly text: string;
   readonly values?: readonly unknown[];
@@ -15,13 +12,13 @@ export interface Statement {
 }
 
 /** Each value is the server's text, so that no number is rounded and no time is converted. */
-export type Row = Readonly<Record<string, string | null>>;
+export type DatabaseRow = Readonly<Record<string, string | null>>;
 
 export interface StatementResult {
   /** `COMMIT`, or `ROLLBACK` for a commit of a failed transaction. */
   readonly command: string;
   readonly rowCount: number | null;
-  readonly rows: readonly Row[];
+  readonly rows: readonly DatabaseRow[];
 }
 
 const CONNECT_TIMEOUT_MS = 10_000;

@@ -1,18 +1,15 @@
 import { formatInstant, type TimeRange } from '../../model/window.ts';
 import { damage } from '../failures.ts';
 import type { Cursor } from '../ledger.ts';
-import type { Query } from './readers.ts';
-import type { Row, Session, Statement } from './session.ts';
+import type { RunQuery } from './readers.ts';
+import type { DatabaseRow, Session, Statement } from './session.ts';
 import { rollback } from './transaction.ts';
 
 /** Summary of consecutive events in one week, known without reading them. */
 export interface Segment {
   readonly firstSequence: number;
   readonly lastSequence: number;
-  /**
-   * The Monday of the week of appending, `2026-11-23`, UTC; never before that of the previous
-   * segment.
-   */
+  /** Monday of the week of appending, `2026-11-23`, UTC; never before the previous segment's. */
   readonly week: string;
   /** The first and the last window start of its events. */
   readonly starts: TimeRange;
@@ -62,7 +59,7 @@ export interface StreamContents {
 export interface StreamView {
   readonly schema: string;
   readonly contents: StreamContents;
-  readonly query: Query;
+  readonly query: RunQuery;
 }
 
 export const STREAM_COLUMNS = [
@@ -71,7 +68,7 @@ export const STREAM_COLUMNS = [
 ].join(', ');
 
 /** The state in a row of {@link STREAM_COLUMNS}. */
-export function stateOf(row: Row): StreamState {
+export function stateOf(row: DatabaseRow): StreamState {
   const { last_window_end: end, copied_from: copiedFrom } = row;
   return {
     ledgerId: row['ledger_id'] ?? '',
@@ -91,7 +88,7 @@ export function stateOf(row: Row): StreamState {
   };
 }
 
-function segmentOf(row: Row): Segment {
+function segmentOf(row: DatabaseRow): Segment {
   return {
     firstSequence: Number(row['first_seq']),
     lastSequence: Number(row['last_seq']),
@@ -103,7 +100,7 @@ function segmentOf(row: Row): Segment {
 }
 
 /** The cursor in a row with `destination, seq, window_end, retired_at`. */
-export function cursorOf(row: Row): Cursor {
+export function cursorOf(row: DatabaseRow): Cursor {
   const { window_end: end, retired_at: retired } = row;
   return {
     destination: row['destination'] ?? '',
@@ -113,9 +110,7 @@ export function cursorOf(row: Row): Cursor {
   };
 }
 
-/**
- * Statements that read the row of a stream, its segments, and the cursors of the given statement.
- */
+/** Statements that read a stream's row, its segments, and the given statement's cursors. */
 function contentsStatements(schema: string, cursors: Statement): readonly Statement[] {
   return [
     { text: `select ${STREAM_COLUMNS} from ${schema}.stream`, values: [] },

@@ -32,10 +32,7 @@ export interface CopyProgress {
   readonly of: number;
 }
 
-/**
- * `finished`: an earlier run has copied everything, and an operator may have written the stream
- * since.
- */
+/** `finished`: an earlier run copied everything; an operator may have written the stream since. */
 export type CopyReport =
   | {
       readonly kind: 'copied';
@@ -177,10 +174,7 @@ class StreamCopy {
     }
   }
 
-  /**
-   * Reads back the copy and returns the number of records. Throws if anything differs from the
-   * ledger.
-   */
+  /** Reads back the copy. Returns its number of records; throws if it differs from the ledger. */
   async compare(): Promise<number> {
     const { state, segments, cursors } = this.contents();
     const { head, chain, lastWindowEnd } = this.#origin;

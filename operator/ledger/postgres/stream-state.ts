@@ -6,10 +6,7 @@ import { schemaOf } from './schema-name.ts';
 import { openSession, type Session } from './session.ts';
 import { STREAM_STEPS } from './tables.ts';
 
-/**
- * Version of a stream's schema compared with this program's. Only a leader migrates `none` and
- * `older`.
- */
+/** A stream's schema compared with this program's. Only a leader migrates `none` and `older`. */
 export type SchemaState = 'none' | 'older' | 'current' | 'newer';
 
 /** State of a stream in the database, read without a lock. */
@@ -25,10 +22,7 @@ export interface SeenStream {
 /** Less than the five seconds within which a candidate needs an answer. */
 const ANSWER_MS = 3_000;
 
-/**
- * Reads the row of a stream on a separate session, without writing. The failure says why the
- * database cannot be read.
- */
+/** Reads a stream's row on a separate session, without writing, or returns why it cannot. */
 export async function readStreamState(
   database: LedgerDatabase,
   { source }: Pick<StreamName, 'source'>,

@@ -9,9 +9,9 @@ import { FencedWriter, type Work, type FencedOutcome } from './fenced-writer.ts'
 import { lookUpStatements, storedById } from './find-stored.ts';
 import type { LedgerStore, RecordPlace } from './ledger-store.ts';
 import { type StreamBatchPlan, planBatch, type PostgresRequest } from './plan-batch.ts';
-import type { Query } from './readers.ts';
+import type { RunQuery } from './readers.ts';
 import { wentBack } from './refusals.ts';
-import type { Row, Session, Statement } from './session.ts';
+import type { DatabaseRow, Session, Statement } from './session.ts';
 import { type StreamContents, stateOf, STREAM_COLUMNS, type StreamView } from './state.ts';
 import { writeBatch } from './write-batch.ts';
 
@@ -22,7 +22,7 @@ export interface StreamStoreOptions {
   readonly owner: string;
   /** The stream's contents when this process took over; it has this process's epoch. */
   readonly contents: StreamContents;
-  readonly query: Query;
+  readonly query: RunQuery;
   readonly clock: Pick<Clock, 'now'>;
   readonly answerMs: number;
   readonly onConflict: (event: UsageEvent) => void;
@@ -109,10 +109,7 @@ export class StreamStore implements LedgerStore {
     });
   }
 
-  /**
-   * Runs statements for other tables in a separate transaction. Throws a LedgerReadError if they
-   * may not be stored.
-   */
+  /** Runs statements for other tables in a transaction. LedgerReadError if perhaps not stored. */
   async run(statements: readonly Statement[]): Promise<void> {
     const outcome = await this.change(async (session) => {
       await session.run(statements);
@@ -135,7 +132,7 @@ export class StreamStore implements LedgerStore {
     this.heads.advance(contents.state.head);
   }
 
-  #differs(row: Row): LedgerFailure | undefined {
+  #differs(row: DatabaseRow): LedgerFailure | undefined {
     const { state } = this.#contents;
     const found = stateOf(row);
     if (found.head === state.head && found.chain === state.chain) return undefined;

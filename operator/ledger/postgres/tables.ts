@@ -167,10 +167,7 @@ select s.source as cluster, g.gap ->> 'source' as source, g.gap ->> 'scope' as s
   where s.copied_from is null;
 `;
 
-/**
- * Migration steps of a stream's schema, in order. The version of a schema is the number of steps it
- * has run.
- */
+/** Migration steps of a stream's schema, in order. Its version is the number of steps run. */
 export const STREAM_STEPS: readonly ((schema: string) => string)[] = [
   (schema) => TABLES(schema) + VIEWS(schema),
   (schema) => `-- Sums of events, and how far they go.

@@ -101,8 +101,7 @@ class ChainWalk {
   }
 
   /**
-   * The chain value before a segment's first batch. Deletion keeps the batch before the oldest
-   * event.
+   * Chain value before a segment's first batch. Deletion keeps one batch before the oldest event.
    */
   async #chainBefore({ firstSequence, week }: Segment): Promise<string> {
     if (firstSequence === 1) return FIRST_CHAIN;

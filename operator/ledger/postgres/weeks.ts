@@ -24,10 +24,7 @@ export function partitionOf(schema: string, week: string): string {
   return `${schema}.event_${week.replaceAll('-', '')}`;
 }
 
-/**
- * The statement that creates a week's partition. Attaching it blocks neither readers nor writers of
- * the others.
- */
+/** Creates a week's partition. Attaching it blocks neither readers nor writers of the others. */
 export function createPartition(schema: string, week: string): string {
   const name = partitionOf(schema, week);
   return `create table ${name} (like ${schema}.event including defaults, primary key (seq), unique (id));

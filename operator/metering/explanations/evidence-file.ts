@@ -26,7 +26,13 @@ const MAX_BLOCK_BYTES = 64 * 2 ** 20;
  * Place of a block in its frame. `from` and `to` select a tenant's bytes in an unpacked block of
  * several tenants. Length 0: the tenant has no evidence from here on.
  */
-type Place = readonly [tenant: string, offset: number, length: number, from?: number, to?: number];
+type EvidencePlace = readonly [
+  tenant: string,
+  offset: number,
+  length: number,
+  from?: number,
+  to?: number,
+];
 
 export type FoundEvidence =
   | { readonly kind: 'found'; readonly amounts: SpanAmounts }
@@ -108,16 +114,16 @@ async function placeIn(
   { file, offset, header }: Frame,
   table: 'changed' | 'valued',
   tenant: string,
-): Promise<Place | undefined> {
+): Promise<EvidencePlace | undefined> {
   const { bytes, changed, valued } = header;
   const length = header[table];
   if (length === 0) return undefined;
   const at = offset + bytes - valued - (table === 'changed' ? changed : 0);
   const places = JSON.parse((await unpacked(await bytesAt(file, at, length))).toString());
-  return (places as readonly Place[]).find(([of]) => of === tenant);
+  return (places as readonly EvidencePlace[]).find(([of]) => of === tenant);
 }
 
-function blockAt({ file, offset }: Frame, [, at, length]: Place): Promise<Buffer> {
+function blockAt({ file, offset }: Frame, [, at, length]: EvidencePlace): Promise<Buffer> {
   return bytesAt(file, offset + at, length);
 }
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { UsageEvent } from '../../model/event.ts';
 import { Explainer } from '../meters/explanation.ts';
 import { readEvidence } from './evidence-file.ts';
-import type { Found } from './explanations.ts';
+import type { FoundExplanation } from './explanations.ts';
 
 const DAY_MS = 24 * 3_600_000;
 const NAME = /^(\d{4}-\d\d-\d\d)-(\d+)\.evidence$/;
@@ -19,9 +19,7 @@ export class EvidenceFiles {
     this.#directory = directory;
   }
 
-  /**
-   * Deletes the files of days before `oldestEventAt`, milliseconds since the epoch. Never throws.
-   */
+  /** Deletes files of days before `oldestEventAt`, milliseconds since the epoch. Never throws. */
   async prune(oldestEventAt: number): Promise<void> {
     for (const name of await this.#names()) {
       const [, date = ''] = NAME.exec(name) ?? [];
@@ -32,7 +30,7 @@ export class EvidenceFiles {
   }
 
   /** Explains an event; undefined if no file does. */
-  async find(event: UsageEvent): Promise<Found | undefined> {
+  async find(event: UsageEvent): Promise<FoundExplanation | undefined> {
     const closing = { end: Date.parse(event.window_end), closedAt: Date.parse(event.recorded_at) };
     const date = new Date(closing.closedAt).toISOString().slice(0, 10);
     const ofDay = (await this.#names()).filter((name) => NAME.exec(name)?.[1] === date);

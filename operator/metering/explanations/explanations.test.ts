@@ -7,7 +7,7 @@ import type { UsageEvent } from '../../model/event.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import { Explanations } from './explanations.ts';
-import { type Closed, closing, CORE, podsOf, uidOf } from './testing/closings.ts';
+import { type ClosedWithEvents, closing, CORE, podsOf, uidOf } from './testing/closings.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -29,7 +29,7 @@ async function open(
     ledger,
     logger,
     find: (event: UsageEvent) => explanations.find(event),
-    async write(closed: Closed): Promise<void> {
+    async write(closed: ClosedWithEvents): Promise<void> {
       const records = await explanations.recordsFor(closed);
       const outcome = await ledger.append({ events: closed.events, records });
       expect(outcome.kind).toBe('appended');
@@ -58,7 +58,7 @@ async function faultOf(explanations: Finder, event: UsageEvent): Promise<string 
   return Math.abs(sum - Number(event.quantity)) <= rounding ? undefined : `${sum}`;
 }
 
-async function expectExplained(explanations: Finder, ...closed: Closed[]): Promise<void> {
+async function expectExplained(explanations: Finder, ...closed: ClosedWithEvents[]): Promise<void> {
   for (const event of closed.flatMap(({ events }) => events)) {
     expect(await faultOf(explanations, event), `${event.metric} ${event.window_end}`).toBe(
       undefined,
@@ -66,7 +66,7 @@ async function expectExplained(explanations: Finder, ...closed: Closed[]): Promi
   }
 }
 
-function eventOf({ events }: Closed, tenant?: string): UsageEvent {
+function eventOf({ events }: ClosedWithEvents, tenant?: string): UsageEvent {
   const event = events.find((one) => tenant === undefined || one.tenant === tenant);
   if (event === undefined) throw new Error('no such event');
   return event;
@@ -172,7 +172,7 @@ describe('explanations', () => {
         fc.array(fc.boolean(), { minLength: 12, maxLength: 12 }),
         async (drawn, restarts) => {
           const lives = drawn.map(({ ms, ...life }) => ({ ...life, to: life.from + ms }));
-          const closed: Closed[] = [];
+          const closed: ClosedWithEvents[] = [];
           let explanations = await open();
           for (const [number, restart] of restarts.entries()) {
             if (restart) explanations = await open(explanations.ledger);
@@ -191,7 +191,7 @@ describe('explanations', () => {
     const dayBytes = 60_000;
     const explanations = await open(withDayBytes(dayBytes));
     const quiet = podsOf('quiet', 5);
-    const closed: Closed[] = [];
+    const closed: ClosedWithEvents[] = [];
     for (let number = 0; number < 40; number += 1) {
       const start = START + number * MINUTE;
       const churn = podsOf('hostile', 300).map((life) => ({
@@ -264,9 +264,9 @@ describe('explanations', () => {
     );
   });
 
-  test('of several hours that are closed by turns keep apart: a late part of an old window changes nothing of the others', async () => {
+  test('of several hours that are closed by turns stay separate: a late part of an old window changes nothing of the others', async () => {
     const explanations = await open();
-    const closed: Closed[] = [];
+    const closed: ClosedWithEvents[] = [];
     for (let number = 0; number < 20; number += 1) {
       const [now, before] = [START + 2 * HOUR + number * MINUTE, START + number * MINUTE];
       const late = now + MINUTE + 4_000 - (before + MINUTE);

@@ -11,7 +11,7 @@ import { decodeAmounts } from './amounts.ts';
 import { decodeEvidence, encodeEvidence, evidenceKey, LEFT_OUT } from './evidence-record.ts';
 import { type DayLimits, TenantBudget } from './tenant-budget.ts';
 
-export type Found =
+export type FoundExplanation =
   | { readonly kind: 'found'; readonly explanation: Explanation }
   /** `reason` says why there is no explanation. */
   | { readonly kind: 'gone'; readonly reason: string };
@@ -22,10 +22,7 @@ const DAY_MS = 24 * 3_600_000;
 const ROOM_SHARE = 1 / 3;
 /** Used while the free space is unknown. */
 const ENDLESS_BYTES = 2 ** 40;
-/**
- * Limit of one tenant a day: this share of the limit of all tenants, at least these bytes, and at
- * most half of it.
- */
+/** A tenant's daily limit: this share of all tenants' limit, at least these bytes, at most half. */
 const TENANT_SHARE = 1 / 8;
 const LEAST_TENANT_BYTES = 16 * 2 ** 20;
 const MOST_TENANT_SHARE = 1 / 2;
@@ -37,7 +34,7 @@ const MOST_TENANT_SHARE = 1 / 2;
 export class Explanations {
   readonly #ledger: Pick<Ledger, 'records' | 'stats'>;
   /** Explains events without evidence in the ledger, from the files of an earlier release. */
-  readonly #older: { find(event: UsageEvent): Promise<Found | undefined> };
+  readonly #older: { find(event: UsageEvent): Promise<FoundExplanation | undefined> };
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #logger: Logger;
   readonly #budget = new TenantBudget();
@@ -48,7 +45,7 @@ export class Explanations {
 
   constructor(
     ledger: Pick<Ledger, 'records' | 'stats'>,
-    older: { find(event: UsageEvent): Promise<Found | undefined> },
+    older: { find(event: UsageEvent): Promise<FoundExplanation | undefined> },
     clock: Pick<Clock, 'monotonic'>,
     logger: Logger,
   ) {
@@ -58,10 +55,7 @@ export class Explanations {
     this.#logger = logger;
   }
 
-  /**
-   * Returns the evidence records of a window's events, for the batch that appends these events.
-   * Never throws.
-   */
+  /** Returns evidence records of a window, for the batch that appends its events. Never throws. */
   async recordsFor(closed: ClosedCharges): Promise<readonly RecordChange[]> {
     try {
       // Records are read in the order of their closings. A clock that was set back would break it.
@@ -78,7 +72,7 @@ export class Explanations {
     }
   }
 
-  async find(event: UsageEvent): Promise<Found> {
+  async find(event: UsageEvent): Promise<FoundExplanation> {
     const [end, closedAt] = [Date.parse(event.window_end), Date.parse(event.recorded_at)];
     const { tenant } = event;
     const hour = evidenceHour(tenant, Date.parse(event.window_start));
@@ -134,10 +128,7 @@ export class Explanations {
     return sources.filter(({ charge }) => !this.#budget.isExceeded(charge.identity.tenant));
   }
 
-  /**
-   * Sorts after the numbers of all earlier closings, also of earlier processes: the ledger's head
-   * never goes back.
-   */
+  /** Sorts after all earlier closings, also of earlier processes: the head never goes back. */
   #closingNumber(closedAt: number): string {
     const { sequence } = this.#ledger.stats();
     this.#closings += 1;

@@ -23,9 +23,7 @@ export const meterStorage: Meter = (input) =>
     rate: ({ size }) => size,
   });
 
-/**
- * Charges Services of type LoadBalancer while they have an ingress address, one load balancer each.
- */
+/** Charges a Service of type LoadBalancer, as one, while it has an ingress address. */
 export const meterLoadBalancers: Meter = (input) =>
   meterResources(input, input.observation.loadBalancers, {
     metric: 'tenant_lb_hours',
@@ -65,10 +63,7 @@ function* meterResources<S extends { readonly labels: ObjectLabels }>(
   });
 }
 
-/**
- * Finds an object's charge without building an identity for each object: objects that are billed
- * alike share it.
- */
+/** Finds an object's charge by an identity that objects billed alike share. */
 function createChargeCache(input: MeterInput, metric: CollectorMetric) {
   const caches = new Map<TenantCluster, Map<string, Charge>>();
   const dimensions = placeDimensions(input);

@@ -11,10 +11,7 @@ interface AssembleOptions {
   readonly window: Window;
   /** RFC 3339; not part of any identity. */
   readonly recordedAt: string;
-  /**
-   * The window was closed late, after downtime or a failed source
-   * (docs/explanation/metering.md#restarts).
-   */
+  /** Closed late, after downtime or a failed source (docs/explanation/metering.md#restarts). */
   readonly backfilled: boolean;
 }
 
@@ -22,10 +19,7 @@ export interface Assembled {
   readonly events: readonly UsageEvent[];
   /** The settled charge of each event, in the order of `events`. */
   readonly sources: readonly Settled[];
-  /**
-   * Errors of charges that cannot become an event, `what: where: "input"`; they affect only that
-   * tenant.
-   */
+  /** Errors of charges that cannot become events, `what: where: "input"`; each of one tenant. */
   readonly refused: readonly string[];
 }
 

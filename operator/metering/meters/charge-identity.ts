@@ -27,10 +27,7 @@ export interface Split {
   readonly dimensions: Readonly<Record<string, string>>;
 }
 
-/**
- * Splits by the namespace inside the tenant cluster, where METER_BY_NAMESPACE is set and the
- * namespace is known.
- */
+/** Splits by the namespace inside the tenant cluster, if known and METER_BY_NAMESPACE is set. */
 export function namespaceSplit(cluster: TenantCluster, labels: ObjectLabels): Split {
   return splitBy(billedNamespace(cluster, labels), '');
 }

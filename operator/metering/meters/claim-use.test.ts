@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { RawObject } from '../../kubernetes/source.ts';
 import { attributesOf, DOWN, DRA_NODE, draHour, draWorld, GPU } from './testing/claim-scene.ts';
 import {
-  type ClaimFixture,
+  type ResourceClaimFixture,
   migDevice,
   resourceClaim,
   result,
@@ -24,7 +24,7 @@ const UNLIMITED = {
 const COMPLETE_NODE = ['8', H100, H100, 'full', 'on-demand', 'dedicated_node'];
 
 describe('devices that several claims share', () => {
-  const consuming = (name: string, consumedCapacity?: RawObject): ClaimFixture => ({
+  const consuming = (name: string, consumedCapacity?: RawObject): ResourceClaimFixture => ({
     name,
     labels: { ...SYNCED_LABELS, 'vcluster.loft.sh/namespace': name },
     devices: [
@@ -34,9 +34,9 @@ describe('devices that several claims share', () => {
       }),
     ],
   });
-  const shared = (name: string, memory?: string): ClaimFixture =>
+  const shared = (name: string, memory?: string): ResourceClaimFixture =>
     consuming(name, memory === undefined ? undefined : { memory, streams: '1' });
-  const sharing = (fixtures: readonly ClaimFixture[], capacity: RawObject = {}) =>
+  const sharing = (fixtures: readonly ResourceClaimFixture[], capacity: RawObject = {}) =>
     draHour({
       slices: [slice({ devices: [{ ...fullGpu(0), allowMultipleAllocations: true, capacity }] })],
       pods: fixtures.map(({ name = '' }) => ({ name })),
@@ -57,7 +57,7 @@ describe('devices that several claims share', () => {
 
   const FOUR = { memory: { value: '80Gi' }, shares: { value: '4' } };
 
-  test.each<[string, readonly ClaimFixture[], RawObject, number]>([
+  test.each<[string, readonly ResourceClaimFixture[], RawObject, number]>([
     ['D23: one of four shares', [consuming('p', { memory: '0', shares: '1' })], FOUR, 0.25],
     [
       'D24: shares that are unequal',

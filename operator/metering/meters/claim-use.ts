@@ -24,9 +24,7 @@ export interface ClaimUse {
   readonly allocation: ClaimAllocation;
   /** The node; absent where it is unknown. */
   readonly node?: string;
-  /**
-   * The shares of all claims in each device, this claim's included; in the order of the allocation.
-   */
+  /** All claims' shares in each device, this one's included, in the order of the allocation. */
   readonly holders: readonly Holders[];
 }
 
@@ -126,10 +124,7 @@ function usesOfClaim(
   });
 }
 
-/**
- * Marks uses as uncertain where they begin or end with an unobserved change of the claim or its
- * pods.
- */
+/** Marks uses as uncertain that begin or end with an unobserved change of the claim or its pods. */
 function withUncertain(
   uses: readonly Span<Use>[],
   allocated: Allocated,
@@ -199,9 +194,7 @@ function ownerLabels(
   return state.labels;
 }
 
-/**
- * Returns when any consumer ran, with overlaps merged, between the other allocations of the claim.
- */
+/** Returns when any consumer ran, overlaps merged, between the claim's other allocations. */
 function runningOf(
   { pods, otherwise }: Allocated,
   within: Interval,

@@ -173,10 +173,7 @@ function usedBy(sample: UsageSample | undefined): {
   return { cpu: BigInt(sample.cpu), memory: BigInt(sample.memory) * NANOS };
 }
 
-/**
- * Metrics servers need two scrapes of a pod before they report it; until then a missing sample is
- * no gap.
- */
+/** Metrics servers need two scrapes of a new pod; until then a missing sample is no gap. */
 const YOUNG_MS = 60_000;
 
 /**
@@ -213,9 +210,7 @@ function noteUnknown(
   });
 }
 
-/**
- * Finds a pod's charges without building an identity for each pod: nodes of one place share them.
- */
+/** Finds a pod's charges by an identity that the pods on nodes of one place share. */
 function createChargeCache(input: MeterInput) {
   const caches = new Map<TenantCluster, Map<NodePlace, Map<string, PodCharges>>>();
   const placeOf = createPlaces();
@@ -234,10 +229,7 @@ function createChargeCache(input: MeterInput) {
   };
 }
 
-/**
- * Returns one value for all nodes of equal location and capacity type; an unknown node has no
- * location.
- */
+/** Returns one value for all nodes of equal location and capacity type; none for unknown nodes. */
 function createPlaces(): (node: NodeState | undefined) => NodePlace {
   const places = new Map<string, NodePlace>();
   const known = new Map<NodeState | undefined, NodePlace>();

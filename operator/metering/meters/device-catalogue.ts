@@ -42,9 +42,7 @@ export interface DeviceCatalogue {
  */
 export const MOST_SLICES_OF_NODE = 256;
 
-/**
- * Limit on device visits for one node, each device once for every change of a slice: about 50 ms.
- */
+/** Limit on device visits for one node, one for every change of a slice: about 50 ms. */
 const MOST_DEVICE_VISITS = 2_000_000;
 
 /** Limit on physical GPUs of a node. */
@@ -72,10 +70,7 @@ interface Phase {
   readonly generation: number | undefined;
 }
 
-/**
- * Builds a catalogue of slices. Each pool is read once in order of time, however many nodes it
- * serves.
- */
+/** Builds a catalogue of slices. Reads each pool once in order of time, for all its nodes. */
 export function createDeviceCatalogue(
   slices: ObservationReader['resourceSlices'],
 ): DeviceCatalogue {

@@ -13,7 +13,7 @@ export interface DeviceShare {
 type Amounts = ReadonlyMap<string, bigint>;
 
 /** A part of a device, `used` of `all`. */
-interface Measure {
+interface DevicePart {
   readonly used: bigint;
   readonly all: bigint;
   /** Name of the measured capacity; absent where none was measured. */
@@ -60,7 +60,7 @@ function totalOf(holders: Holders, capacity: Amounts | undefined): Total {
   const known = totals.get(holders);
   if (known !== undefined && known.capacity === capacity) return known;
   const measures = holders.map((holder) => measureOf(holder, capacity, holders.length));
-  const sum = (part: (measure: Measure) => bigint): bigint =>
+  const sum = (part: (measure: DevicePart) => bigint): bigint =>
     measures.reduce((total, measure) => total + part(measure), 0n);
   const total = {
     capacity,
@@ -76,7 +76,7 @@ function measureOf(
   { consumed = new Map() }: AllocatedDevice,
   capacity: Amounts | undefined,
   holders: number,
-): Measure {
+): DevicePart {
   const evenly = { used: 1n, all: BigInt(Math.max(1, holders)) };
   const names = [...consumed.keys()].filter(
     (name) => (consumed.get(name) ?? 0n) > 0n && (capacity?.get(name) ?? 0n) > 0n,

@@ -18,10 +18,7 @@ import type { DeviceCatalogue } from './device-catalogue.ts';
 import { shareOf } from './device-share.ts';
 import type { GpuQuantity } from './meter.ts';
 
-/**
- * Returns the claim's devices of the listed drivers, summed by kind
- * (docs/explanation/gpus.md#resource-claims).
- */
+/** The claim's devices of listed drivers, by kind (docs/explanation/gpus.md#resource-claims). */
 export function claimedGpus(
   { allocation, holders }: ClaimUse,
   node: NodeState | undefined,

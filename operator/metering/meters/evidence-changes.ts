@@ -67,10 +67,7 @@ export interface SpanAmounts {
 /** The evidence of one tenant in one closing. */
 export interface TenantEvidence {
   readonly tenant: string;
-  /**
-   * Start of the tenant's hour, milliseconds since the epoch: changes build on closings of this
-   * hour only.
-   */
+  /** Start of the tenant's hour, ms since the epoch: changes build on this hour's closings only. */
   readonly hour: number;
   /** Undefined where nothing changed. */
   readonly changes: EvidenceChanges | undefined;

@@ -33,9 +33,7 @@ export interface Explanation {
   readonly remainder: { readonly count: number; readonly quantity: number };
 }
 
-/**
- * `node` is the index in `nodes`; `from` and `to` are milliseconds after the start of the window.
- */
+/** `node` is the index in `nodes`; `from` and `to` are milliseconds after the window's start. */
 export type Share = readonly [
   subject: number,
   uid: string,
@@ -98,10 +96,7 @@ export class Explainer {
     }
   }
 
-  /**
-   * Returns the explanation, from the amounts of the event's own closing; undefined where the event
-   * is unknown.
-   */
+  /** Returns the explanation by the amounts of the event's closing; undefined if unknown. */
   explanation(amounts: SpanAmounts): Explanation | undefined {
     if (this.#charge < 0) return undefined;
     const inWindow = new Map(amounts.spans.map((span, index) => [span, amounts.nanos[index] ?? 0]));
@@ -167,7 +162,7 @@ const HALF_A_NANO = 0.51e-9;
 
 const NOTHING_LEFT_OUT = { count: 0, quantity: 0 };
 
-interface KnownObject {
+interface ExplainedObject {
   readonly subject: Subject | undefined;
   /** Name of the node. */
   readonly node: string | null;
@@ -177,14 +172,14 @@ interface KnownObject {
 
 /** Times are milliseconds since the epoch. */
 interface KnownSpan {
-  readonly of: KnownObject;
+  readonly of: ExplainedObject;
   readonly rate: bigint | undefined;
   readonly from: number;
   to: number;
 }
 
 interface KnownShare {
-  readonly of: KnownObject;
+  readonly of: ExplainedObject;
   readonly values: readonly [from: number, to: number, quantity: number, carried: 0 | 1];
 }
 

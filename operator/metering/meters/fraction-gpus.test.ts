@@ -105,7 +105,7 @@ describe('parts of GPUs that annotations request', () => {
     ['more than a device', { 'gpu-fraction': '1.5' }],
     ['below zero', { 'gpu-fraction': '-0.5', 'gpu-memory': '-1' }],
     ['text without end', { 'gpu-fraction': '0.'.padEnd(200_000, '1') }],
-  ])('an annotation that says %s asks for nothing', (_name, annotations) => {
+  ])('an annotation that says %s requests nothing', (_name, annotations) => {
     expect(total(hourOf([fractionPod('p', annotations)]).events, GPU)).toBe(0);
   });
 

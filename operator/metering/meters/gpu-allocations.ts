@@ -24,10 +24,7 @@ export interface GpuAllocation {
   readonly to: number;
   readonly type: string;
   readonly units: bigint;
-  /**
-   * The billed tenant cluster; undefined for system pods, excluded tenant clusters and unattributed
-   * objects.
-   */
+  /** The billed tenant cluster; undefined for system, excluded and unattributed objects. */
   readonly cluster: TenantCluster | undefined;
   /** The object, if its owner is unknown. */
   readonly stray?: Unattributed;
@@ -35,9 +32,7 @@ export interface GpuAllocation {
 
 /** How one object uses GPUs. */
 interface Holder {
-  /**
-   * When other pods share the GPU that it reserves for them: what they leave of it is idle then.
-   */
+  /** When other pods share the GPU that it reserves for them: what they leave is idle then. */
   readonly lent?: readonly TimeRange[];
   /** It runs; false while its containers have not started. */
   readonly started: boolean;
@@ -49,10 +44,7 @@ interface View<S> {
   namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]>;
 }
 
-/**
- * Returns every allocation of a GPU in the window by node name, whoever has it: the input of the
- * balance.
- */
+/** Returns every GPU allocation in the window by node name: the input of the balance. */
 export function gpuAllocations(input: MeterInput): ReadonlyMap<string, readonly GpuAllocation[]> {
   const { observation, settings } = input;
   const byNode = new Map<string, GpuAllocation[]>();
@@ -157,10 +149,7 @@ function separateFrom(lent: readonly TimeRange[], from: number, to: number): rea
     .map(([start, end]) => ({ from: start, to: end }));
 }
 
-/**
- * Returns when pods of a reservation's group share its GPU; the index is built at the first
- * look-up.
- */
+/** Returns when pods of a reservation's group share its GPU, by an index made at first use. */
 function lentGpus(pods: View<PodState>): (reservation: PodState) => readonly TimeRange[] {
   let byGroup: Map<string, TimeRange[]> | undefined;
   return ({ node, gpuShares }) => {
@@ -244,9 +233,7 @@ function billedTo(
   return { cluster: isBilled ? cluster : undefined, ofControlPlane };
 }
 
-/**
- * On nodes that are billed as a whole, pods of an excluded namespace are paid for with the node.
- */
+/** On nodes billed as a whole, pods of an excluded namespace are paid for with the node. */
 function excludedReason({ metering }: TenantCluster): string | undefined {
   return metering.privateNodeBilling === 'usage' ? EXCLUDED_NAMESPACE : undefined;
 }

@@ -68,10 +68,7 @@ export const balanceGpus: Meter = function* (input) {
   }
 };
 
-/**
- * Notes the GPU time of unattributed objects. There is none on a node that is billed as a whole, or
- * that is down.
- */
+/** Notes GPU time of unattributed objects; none on nodes billed as a whole, or down. */
 function noteStrays(stretch: NodeStretch, allocations: readonly GpuAllocation[], ms: bigint): void {
   if (isBilledComplete(stretch) || stretch.state?.down === true) return;
   for (const { stray, units } of allocations) if (stray !== undefined) stray.gpu += units * ms;
@@ -107,10 +104,7 @@ function isBilledComplete({ owner }: NodeStretch): boolean {
   return owner !== undefined && !owner.excluded;
 }
 
-/**
- * The moment of a node that is billed as a whole: its tenant pays for all that is not down or
- * missing.
- */
+/** A moment of a node billed as a whole: its tenant pays for all that is not down or missing. */
 function complete(
   type: string,
   { state, owner }: NodeStretch,

@@ -95,10 +95,7 @@ function useKind(down: boolean, owned: boolean): 'billed' | 'downtime' | 'overla
   return down ? 'downtime' : 'billed';
 }
 
-/**
- * Returns the sku of a device: the value of SKU_LABEL or the model, then the profile unless it is a
- * full GPU.
- */
+/** Returns a device's sku: the value of SKU_LABEL or the model, then the profile if not `full`. */
 export function gpuSku(
   device: Pick<GpuDevice, 'type' | 'profile'>,
   node: NodeState | undefined,

@@ -103,9 +103,7 @@ export function pluggedGpus(
   return part === undefined ? allocated : [part];
 }
 
-/**
- * Returns the node's device of a resource. Of an unknown node only the resource's name is known.
- */
+/** Returns the node's device of a resource. An unknown node has only the resource's name. */
 function deviceOf(
   resource: string,
   node: NodeState | undefined,

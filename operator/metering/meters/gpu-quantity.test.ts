@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import type { RawObject } from '../../kubernetes/source.ts';
-import { type ClaimFixture, migDevice, result, slice, fullGpu } from './testing/claims.ts';
+import { type ResourceClaimFixture, migDevice, result, slice, fullGpu } from './testing/claims.ts';
 import { draWorld } from './testing/claim-scene.ts';
 import { gpuNode, N1, N2, N3, N4, N5, N6, type NodeFixture, variant } from './testing/gpu-nodes.ts';
 import { closed, GPU, METRICS, only, dedicatedTo } from './testing/node-hours.ts';
@@ -66,7 +66,7 @@ test('parts that annotations request count with gpuQuantity devices as their dev
 });
 
 describe('resource claims with gpuQuantity devices', () => {
-  const hourOfClaims = (devices: readonly RawObject[], claims: readonly ClaimFixture[]) => {
+  const hourOfClaims = (devices: readonly RawObject[], claims: readonly ResourceClaimFixture[]) => {
     const pods = claims.map(({ name = 'c' }) => ({ name }));
     const world = draWorld({ slices: [slice({ devices })], claims, pods });
     world.clusters(byDevices);

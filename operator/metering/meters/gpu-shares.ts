@@ -1,9 +1,7 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { GpuShare } from './meter-reports.ts';
 
-/**
- * GPUs of one model on one node at one moment, in {@link UNITS_PER_GPU}, with their allocations.
- */
+/** GPUs of a model on a node at one moment, in {@link UNITS_PER_GPU}, with their allocations. */
 export interface SharedMoment {
   readonly type: string;
   readonly installed: bigint;

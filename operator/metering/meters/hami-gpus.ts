@@ -73,9 +73,7 @@ interface HamiDeviceShare {
   readonly cores: number;
 }
 
-/**
- * Returns the shares by device: the sum of the containers, or an init container's if that is more.
- */
+/** Returns shares by device: the containers' sum, or an init container's if that is more. */
 function sharesOf(
   given: readonly HamiShare[],
   devices: ReadonlyMap<string, HamiDevice>,
@@ -140,10 +138,7 @@ function ratio(used: number, all: number): bigint {
   return (UNITS_PER_GPU * BigInt(used)) / BigInt(all);
 }
 
-/**
- * Returns what containers request together of devices such as this one, or an init container if
- * that is more.
- */
+/** Returns the requests of such devices: the containers' sum, or an init container's if more. */
 function requestedUnits(requested: readonly HamiQuery[], device: HamiDevice): bigint {
   let together = 0n;
   let before = 0n;

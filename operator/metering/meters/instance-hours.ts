@@ -82,10 +82,7 @@ function charge(
   }
 }
 
-/**
- * Returns when any control plane workload of the tenant cluster was ready; the earlier workload has
- * the overlap.
- */
+/** Returns when any control plane workload was ready; the earlier one has an overlap. */
 function readyOf(
   input: MeterInput,
   cluster: TenantCluster,

@@ -25,15 +25,10 @@ export interface Diagnostics {
   privateNodeReport?: PrivateNodeChanges;
 }
 
-/**
- * An object that nobody is billed for, because its owner is unknown or its namespace is excluded.
- */
+/** An object nobody is billed for: its owner is unknown or its namespace is excluded. */
 export interface Unattributed {
   readonly reason: string;
-  /**
-   * Its GPU time on nodes of this cluster that nobody is billed for, {@link UNITS_PER_GPU} ×
-   * milliseconds.
-   */
+  /** Its unbilled GPU time on nodes of this cluster, {@link UNITS_PER_GPU} × milliseconds. */
   gpu: bigint;
 }
 

@@ -51,19 +51,19 @@ export interface MeterSettings {
  */
 export type Meter = (input: MeterInput) => Generator<void, void>;
 
-type Place = Pick<MeterInput, 'privateNodes'>;
+type BillingSide = Pick<MeterInput, 'privateNodes'>;
 
 /**
  * Whether pods on a node in this state are billed here. Pods that a tenant cluster's API shows on a
  * foreign node run on the host cluster, which bills them.
  */
-export function isBilledHere({ privateNodes }: Place, node: NodeState | undefined): boolean {
+export function isBilledHere({ privateNodes }: BillingSide, node: NodeState | undefined): boolean {
   return privateNodes !== true || (node !== undefined && node.foreign !== true);
 }
 
 /** Whether TENANT_EXCLUDE_NAMESPACES makes pods on private nodes free, in mode `usage`. */
 export function isExcludedNamespace(
-  { privateNodes }: Place,
+  { privateNodes }: BillingSide,
   cluster: TenantCluster,
   namespace: string,
 ): boolean {
@@ -71,7 +71,7 @@ export function isExcludedNamespace(
 }
 
 /** Returns the `billing_mode` of pods. */
-export function podBillingMode({ privateNodes }: Place): 'shared' | 'private_node' {
+export function podBillingMode({ privateNodes }: BillingSide): 'shared' | 'private_node' {
   return privateNodes === true ? 'private_node' : 'shared';
 }
 
@@ -79,7 +79,7 @@ export function podBillingMode({ privateNodes }: Place): 'shared' | 'private_nod
  * Returns the dimensions that separate volumes and load balancers inside a tenant cluster from its
  * ones on the host cluster. The two are closed at different times and must not have one event id.
  */
-export function placeDimensions({ privateNodes }: Place): Readonly<Record<string, string>> {
+export function placeDimensions({ privateNodes }: BillingSide): Readonly<Record<string, string>> {
   return privateNodes === true ? { billing_mode: 'private_node' } : {};
 }
 

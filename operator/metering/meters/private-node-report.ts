@@ -68,10 +68,7 @@ function isTrusted({ trust, foreign }: NodeState): boolean {
   return trust === undefined && foreign !== true;
 }
 
-/**
- * Returns the fields of a node that became cheaper or different; a name where there was none is no
- * change.
- */
+/** Returns the fields that became cheaper or different; a first name is no change. */
 function cheaper(before: NodeState, after: NodeState): readonly string[] {
   const changes: (readonly [what: string, from: string | undefined, to: string | undefined])[] = [
     ['GPU model', modelOf(before), modelOf(after)],

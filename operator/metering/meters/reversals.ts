@@ -25,14 +25,11 @@ export interface Settled {
   readonly carriedMs: number;
 }
 
-export interface Settlement {
+export interface SettledCharges {
   readonly settled: readonly Settled[];
   /** Reversals that wait for a charge. */
   readonly reversals: readonly Reversal[];
-  /**
-   * Reversals that found no charge within MAX_BACKFILL: overbilled object time, milliseconds,
-   * positive.
-   */
+  /** Reversals without a charge within MAX_BACKFILL: overbilled object time, ms, positive. */
   readonly unsettledMs: number;
 }
 
@@ -47,7 +44,7 @@ export function settleReversals(
   open: readonly Reversal[],
   windowEnd: number,
   maxAgeMs: number,
-): Settlement {
+): SettledCharges {
   const totals = new Map<string, Running>();
   const arisen: Reversal[] = [];
   for (const charge of charges) {

@@ -50,10 +50,7 @@ export function createNumbering<T = unknown>(onFirst?: (value: T) => void): (val
   };
 }
 
-/**
- * Returns a function that makes keys of subjects from their shared values, which is faster than
- * from their texts.
- */
+/** Makes keys of subjects from their shared values, which is faster than from texts. */
 export function createSubjectKeys(): (evidence: Evidence) => string {
   const numberOf = createNumbering();
   return ({ kind, object, state, gpus, node, mapped = false }) => {

@@ -13,9 +13,7 @@ export type ChargeIdentity = Pick<
 /** A charge that is being summed up. Amounts are nano-units × milliseconds. */
 export interface Charge {
   readonly identity: ChargeIdentity;
-  /**
-   * By {@link identityKey}; stored because it takes longer to make than all other work on a charge.
-   */
+  /** By {@link identityKey}; stored because making it takes longer than all other work. */
   readonly key: string;
   /** Measured inside the window. */
   amount: bigint;
@@ -144,10 +142,7 @@ export interface Shares {
   readonly evidence: Evidence[];
   /** Constant rate of each share, nano-units; undefined where it varies. */
   readonly rates: (bigint | undefined)[];
-  /**
-   * Nano-units × milliseconds, signed. Floating-point, because they only explain and never become
-   * money.
-   */
+  /** Nano-units × milliseconds, signed. Floating-point: they only explain, never become money. */
   readonly amounts: number[];
   /** Shares beyond {@link SHARES_STORED}. */
   readonly rest: { count: number; amount: number };

@@ -122,10 +122,7 @@ function createSubjectNumbers(draft: Draft): (evidence: Evidence) => number {
   };
 }
 
-/**
- * Returns the note of an event; undefined where the spans explain it: nothing is carried, reversed
- * or left out.
- */
+/** Returns an event's note; undefined if nothing is carried, reversed or left out. */
 function noteOf(
   settled: Settled,
   number: number,

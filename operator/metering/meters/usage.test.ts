@@ -53,7 +53,7 @@ describe('CPU and memory by usage', () => {
     ['C15 by the specified label', false, { app: 'tenant-cluster' }, ['400m', '1Gi'], [0.1, 0.5]],
     ['C16 by the specified label', true, { app: 'tenant-cluster' }, ['400m', '1Gi'], [0.5, 1.5]],
     ['C17: etcd of a control plane', false, { app: 'vcluster-etcd' }, ['200m', '0'], [0.1, 0.5]],
-    ['C17 when asked', true, { app: 'vcluster-etcd' }, ['200m', '0'], [0.3, 0.5]],
+    ['C17 on request', true, { app: 'vcluster-etcd' }, ['200m', '0'], [0.3, 0.5]],
   ] as const)('%s', (_id, meterControlPlane, app, used, want) => {
     const events = hour((world) => {
       world.clusters([cluster('a', { cpuMemoryBasis: 'usage', meterControlPlane })]);

@@ -20,9 +20,7 @@ export interface WindowSpan<S> {
   readonly since: number;
   /** From a closed window, charged or reversed late (docs/explanation/metering.md#late-facts). */
   readonly carried: boolean;
-  /**
-   * Uncertainty of its beginning or end where nobody observed it; milliseconds, the larger of both.
-   */
+  /** Uncertainty of an unobserved beginning or end; milliseconds, the larger of both. */
   readonly uncertain: number;
   /** -1 reverses what was billed. */
   readonly weight: 1 | -1;
@@ -38,7 +36,7 @@ export interface TimelineView<S> {
   late(): Iterable<Timeline<S>>;
 }
 
-interface Pass {
+interface SpansPass {
   readonly carried: boolean;
   readonly weight: 1 | -1;
   readonly asBilled: boolean;
@@ -71,7 +69,7 @@ export function* visitWindowSpans<S extends { readonly labels: ObjectLabels }>(
   yield* visitPast(input, view, visit, alsoLate);
 }
 
-const MEASURED: Pass = { carried: false, weight: 1, asBilled: false };
+const MEASURED: SpansPass = { carried: false, weight: 1, asBilled: false };
 
 /**
  * Returns a visitor of timelines for the window. It passes charged stretches to `visit`, and
@@ -103,8 +101,8 @@ export function* visitPast<S extends { readonly labels: ObjectLabels }>(
   const { window, meteredFrom } = input;
   if (meteredFrom >= window.start) return;
   const inPast = new Attributor(input, meteredFrom, window.start);
-  const before: Pass = { carried: true, weight: -1, asBilled: true };
-  const after: Pass = { carried: true, weight: 1, asBilled: false };
+  const before: SpansPass = { carried: true, weight: -1, asBilled: true };
+  const after: SpansPass = { carried: true, weight: 1, asBilled: false };
   for (const timeline of lateOf(view, alsoLate)) {
     inPast.visit(timeline, timeline.billed ?? timeline.spans, before, visit);
     inPast.visit(timeline, timeline.spans, after, visit);
@@ -113,7 +111,7 @@ export function* visitPast<S extends { readonly labels: ObjectLabels }>(
   for (const { cluster, namespace, from } of lateNamespaces(input)) {
     if (from >= window.start) continue;
     const past = new Attributor(input, Math.max(from, meteredFrom), window.start);
-    const pass: Pass = { carried: true, weight: 1, asBilled: true, clusterId: cluster.id };
+    const pass: SpansPass = { carried: true, weight: 1, asBilled: true, clusterId: cluster.id };
     for (const timeline of view.inNamespace(namespace)) {
       past.visit(timeline, timeline.billed ?? timeline.spans, pass, visit);
       yield;
@@ -166,10 +164,7 @@ function mappedTo({ namespace, source }: TenantCluster, objects: string): Mapped
   return source === 'namespaces' ? 'named' : true;
 }
 
-/**
- * Attributes objects during `[from, to)`, once for each tenancy of a namespace and each set of
- * labels.
- */
+/** Attributes objects during `[from, to)`, once for each tenancy of a namespace and label set. */
 class Attributor {
   readonly #input: MeterInput;
   readonly #from: number;
@@ -195,7 +190,7 @@ class Attributor {
   visit<S extends { readonly labels: ObjectLabels }>(
     timeline: Timeline<S>,
     spans: readonly Span<S>[],
-    pass: Pass,
+    pass: SpansPass,
     visit: (span: WindowSpan<S>) => void,
     visitFree: (span: WindowSpan<S>) => void = () => undefined,
   ): void {

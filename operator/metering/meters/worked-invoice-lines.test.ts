@@ -82,7 +82,7 @@ test.each<[string, Readonly<Record<string, string>>, number]>([
 });
 
 test('the accountant reckons as the meter does: two parts of one GPU and what is idle of it', () => {
-  const [, ...said] =
+  const [, ...written] =
     /share a GPU for (\d+) hours: \*\*(\d+)\*\* and \*\*(\d+)\*\* GPU hours, and (\d+) hour/.exec(
       PAGE,
     ) ?? [];
@@ -99,12 +99,12 @@ test('the accountant reckons as the meter does: two parts of one GPU and what is
     world.pod(fractionPod(namespace, { 'gpu-fraction': part }, ['g1'], { labels }));
   }
   world.pod(reservation('g1'));
-  const { events, diagnostics } = world.close(START, START + Number(said[0]) * HOUR);
+  const { events, diagnostics } = world.close(START, START + Number(written[0]) * HOUR);
   const hours = events
     .filter(({ metric }) => metric === 'tenant_gpu_hours')
     .map(({ quantity }) => Number(quantity));
   const idle = diagnostics.gpuBalances.map((row) => gpusOf(row.idle / BigInt(HOUR)));
-  expect([...hours, ...idle]).toEqual(said.slice(1).map(Number));
+  expect([...hours, ...idle]).toEqual(written.slice(1).map(Number));
 });
 
 const MEMORY = { memory: { value: '80Gi' } };
@@ -167,7 +167,7 @@ describe('the accountant reckons as the meter does: nodes of a tenant cluster’
 
   test('down for the last two of 36 hours', () => {
     const text = NODES.replaceAll(/\s+/g, ' ');
-    const [, ...said] =
+    const [, ...written] =
       /comes to: (\d+) node hours, (\d+) GPU hours, (\d+) core-hours, (\d+) GiB-hours, and (\d+) GPU hours of downtime/.exec(
         text,
       ) ?? [];
@@ -178,6 +178,6 @@ describe('the accountant reckons as the meter does: nodes of a tenant cluster’
     world.node(gpuNode(variant(N1, { taints })), end - 2 * HOUR);
     const { events } = world.close(START, end);
     const [nodes, gpus, downtime, cores, memory] = sums(events);
-    expect(said.map(Number)).toEqual([nodes, gpus, cores, memory, downtime]);
+    expect(written.map(Number)).toEqual([nodes, gpus, cores, memory, downtime]);
   });
 });

@@ -105,18 +105,13 @@ function containerAmounts(spec: RawObject, status: RawObject): Amounts {
   return total;
 }
 
-/**
- * Names that claims serve. A node never serves one name by a device plugin and by claims together.
- */
+/** Names that claims serve. A node serves one name by a device plugin or by claims, never both. */
 function servedByClaim(status: RawObject): readonly string[] {
   const mappings = listAt(recordAt(status, 'extendedResourceClaimStatus'), 'requestMappings');
   return mappings.flatMap((mapping) => textAt(mapping, 'resourceName') ?? []);
 }
 
-/**
- * Amounts that the pod itself requests: only CPU, memory and huge pages. Other names keep the sum
- * of the containers.
- */
+/** The pod's own requests: CPU, memory and huge pages. Other names keep the containers' sum. */
 function podLevelAmounts(spec: RawObject, status: RawObject): Amounts {
   const wanted = amountsAt(recordAt(spec, 'resources'), 'requests');
   const infeasible = isInfeasible(status);
@@ -165,10 +160,7 @@ function amountsOf(container: RawObject, resize: Resize): Amounts {
   return amounts;
 }
 
-/**
- * Requests of a container. A limit without a request is the request: the API sets it so, but old
- * objects may lack it.
- */
+/** A container's requests. A limit without a request is one: the API sets it, but not always. */
 function requestsOf(container: RawObject): Amounts {
   const resources = recordAt(container, 'resources');
   const amounts = amountsAt(resources, 'limits');

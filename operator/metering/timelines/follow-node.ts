@@ -13,18 +13,12 @@ import type { Sighting } from './sighting.ts';
 import { change, currentState, enter, type Timeline } from './timeline.ts';
 
 /** Which API shows a node, and what the provider states about it. */
-interface NodePlace {
-  /**
-   * Since when it is a node of another cluster, milliseconds since the epoch; overrides the state
-   * before.
-   */
+interface NodeOrigin {
+  /** Since when it is another cluster's node, ms since the epoch; overrides the state before. */
   readonly foreignSince?: number;
   /** The API that shows it. */
   readonly api?: Api;
-  /**
-   * Set where the provider's statement counts instead of the tenant's; `pending` while it is not
-   * known yet.
-   */
+  /** Set if the provider's statement replaces the tenant's; `pending` while it is unknown. */
   readonly statement?: ProviderStatement | 'pending';
 }
 
@@ -43,7 +37,7 @@ export function followNode(
   node: NodeView,
   settings: NodeSettings,
   seen: Sighting,
-  { foreignSince, api = API_OF_HOST, statement: given }: NodePlace = {},
+  { foreignSince, api = API_OF_HOST, statement: given }: NodeOrigin = {},
 ): void {
   const share = (state: NodeState): NodeState => shareNodeState(state, api);
   let current = currentState(timeline);

@@ -4,10 +4,7 @@ import { gpuUnits, UNITS_PER_GPU } from '../../model/gpu-units.ts';
 export interface GpuDevice {
   /** Base model, the dimension `gpu_type`: `NVIDIA-H100-80GB-HBM3`, or `unknown`. */
   readonly type: string;
-  /**
-   * The dimension `gpu_profile`: `full`, `mig-1g.10gb`, `timeslice-4`, `mps-4`,
-   * `mig-1g.10gb-timeslice-2`.
-   */
+  /** `gpu_profile`: `full`, `mig-1g.10gb`, `timeslice-4`, `mps-4`, `mig-1g.10gb-timeslice-2`. */
   readonly profile: string;
   /** How much of a GPU it is, in {@link UNITS_PER_GPU}. */
   readonly units: bigint;
@@ -18,10 +15,7 @@ export interface AllocatedGpus {
   readonly device: GpuDevice;
   /** Number of devices; informational, as the property `gpu_devices`. */
   readonly devices: number;
-  /**
-   * Their sum in {@link UNITS_PER_GPU}. It can be less than `devices × device.units`: claims may
-   * share a device.
-   */
+  /** Sum in {@link UNITS_PER_GPU}; below `devices × device.units` if claims share a device. */
   readonly units: bigint;
   /**
    * What is billed where each device counts as one (`gpuQuantity: devices`), in {@link
@@ -30,10 +24,7 @@ export interface AllocatedGpus {
   readonly asDevices?: bigint;
   /** Percent of device cores that they may use, summed; absent where nothing limits cores. */
   readonly coresPct?: number;
-  /**
-   * Why they count for this share of a device, for explanations; absent where the profile explains
-   * it.
-   */
+  /** Why they count as this share of a device, for explanations; absent if the profile says it. */
   readonly sharedBy?: string;
 }
 
@@ -42,10 +33,7 @@ export interface NodeGpus {
   readonly type: string;
   /** Physical GPUs, however they are partitioned. */
   readonly installed: bigint;
-  /**
-   * The part of `installed` that cannot be allocated: a lost GPU, or all GPUs while no plugin
-   * offers any.
-   */
+  /** The part of `installed` that cannot be allocated: a lost GPU, or all without a plugin. */
   readonly missing: bigint;
   /** Devices that the node advertises. */
   readonly devices: number;
@@ -69,10 +57,7 @@ export function gpuModel(text: string): string {
     .replace(/-MIG-[^-].*$/, '');
 }
 
-/**
- * Returns the profile that the MIG single strategy appends to the product label, `1g.10gb`;
- * undefined without one.
- */
+/** The profile that the MIG single strategy appends to the product label, `1g.10gb`, if any. */
 export function migProfileInProduct(product: string): string | undefined {
   const profile = /-MIG-(\d.*?)(?:-SHARED)?$/.exec(sanitised(product))?.[1];
   return profile;

@@ -41,10 +41,7 @@ function countIn(annotations: RawObject): number {
   return /^[1-9]\d{0,8}$/.test(text) ? Math.min(Number(text), MOST_DEVICES) : 1;
 }
 
-/**
- * Returns the GPU groups of a pod, sorted: one label for the first device, one more for each
- * further device.
- */
+/** Returns a pod's GPU groups, sorted: a label for the first device, one more for each further. */
 export function gpuGroups(metadata: RawObject): readonly string[] | undefined {
   const labels = recordAt(metadata, 'labels');
   const names = Object.keys(labels).filter(

@@ -16,9 +16,7 @@ export const HAMI_RESOURCE = 'nvidia.com/gpu';
 /** One physical GPU of a node. */
 export interface HamiDevice {
   readonly uuid: string;
-  /**
-   * MiB that may be allocated: with HAMi's memory scaling more than the GPU has. 0 means unknown.
-   */
+  /** Allocatable MiB: with HAMi's memory scaling more than the GPU has. 0 means unknown. */
   readonly memory: number;
   /** Percent of its cores that may be allocated. */
   readonly cores: number;
@@ -33,10 +31,7 @@ const MOST_TEXT = 65_536;
 const MOST_DEVICES = 256;
 const MOST_NAME = 128;
 
-/**
- * Returns the devices that a node's annotation registers; undefined where HAMi does not serve the
- * node.
- */
+/** Returns the devices in a node's annotation; undefined where HAMi does not serve the node. */
 export function hamiDevices(metadata: RawObject): readonly HamiDevice[] | undefined {
   const text = textAt(recordAt(metadata, 'annotations'), REGISTER)?.trim();
   if (text === undefined || text.length > MOST_TEXT) return undefined;

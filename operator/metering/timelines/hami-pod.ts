@@ -2,10 +2,7 @@ import type { RawObject } from '../../kubernetes/source.ts';
 import { HAMI_RESOURCE, isAmount, integerIn } from './hami-node.ts';
 import { amountAt, listAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 
-/**
- * The annotation in which HAMi's scheduler lists the shares of a pod
- * (docs/explanation/gpus.md#hami).
- */
+/** HAMi's scheduler lists a pod's shares in this annotation (docs/explanation/gpus.md#hami). */
 const GIVEN = 'hami.io/vgpu-devices-allocated';
 
 /** Resources that say how much of each device: MiB, percent of its memory, percent of its cores. */

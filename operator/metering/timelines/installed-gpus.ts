@@ -136,10 +136,7 @@ function rowOf(
   return { type, installed, missing, devices };
 }
 
-/**
- * `nvidia.com/gpu.count` in {@link UNITS_PER_GPU}. Under the MIG single strategy the label counts
- * MIG devices.
- */
+/** `nvidia.com/gpu.count` in {@link UNITS_PER_GPU}. With the MIG single strategy: MIG devices. */
 function countedGpus(node: NodeView, type: string): bigint {
   const count = Number(textAt(node.labels, 'nvidia.com/gpu.count') ?? 0);
   if (!Number.isInteger(count) || count <= 0) return 0n;

@@ -79,10 +79,7 @@ export const projectMachine: Projection<MachineRecord> = (object) => {
 const NANOS = 1_000_000_000n;
 const MIB = 2n ** 20n;
 
-/**
- * Reads Metal3's record of a server (metal3.io BareMetalHost). A server that is switched off is
- * down.
- */
+/** Reads Metal3's record of a server (metal3.io BareMetalHost). A powered-off server is down. */
 export const projectBareMetalHost: Projection<MachineRecord> = (object) => {
   const identity = identityOf(object);
   if (identity === undefined) return undefined;

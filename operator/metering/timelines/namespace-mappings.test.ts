@@ -221,7 +221,7 @@ describe('a namespace that the watch reports only after a discovery pass', () =>
       { at: 10_500, knownUntil: 10_500, late: false, happened: { from: 7_100, until: 7_200 } },
     ],
     ['in a list', { at: 10_500, knownUntil: 6_000, late: true }],
-  ])('is nobody’s until then, where the watch tells it %s', (_, arrival) => {
+  ])('is nobody’s until then, where the watch shows it %s', (_, arrival) => {
     const world = looked();
     world.reported(born, arrival);
     world.timelines.observe(found, at);

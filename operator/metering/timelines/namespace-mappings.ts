@@ -2,10 +2,7 @@ import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { NamespaceChanges, UncertainMoment } from './host-namespace.ts';
 import { CREATION_STEP_MS, REPORTING_DELAY_MS } from './sighting.ts';
 
-/**
- * A host namespace that belonged to one tenant cluster during `[from, to)`, because its syncer maps
- * it.
- */
+/** A host namespace that was a tenant cluster's during `[from, to)`, because its syncer maps it. */
 export interface NamespaceMapping {
   readonly namespace: string;
   /** Id of the tenant cluster. */
@@ -13,10 +10,7 @@ export interface NamespaceMapping {
   /** Milliseconds since the epoch; `to` is Infinity while it lasts. */
   readonly from: number;
   readonly to: number;
-  /**
-   * How much earlier it may have begun, and how much later ended, where nobody observed it;
-   * milliseconds.
-   */
+  /** How much earlier it may have begun, or later ended, if nobody observed it; milliseconds. */
   readonly unsureFrom?: number;
   readonly unsureTo?: number;
   /** Sequence number of when it was learnt; 0 when it comes from the journal. */

@@ -44,10 +44,7 @@ const PARTITIONS: ReadonlyMap<string, bigint> = new Map([
   ['cpx', 8n],
 ]);
 
-/**
- * Limit on kinds of MIG devices of one node; NVIDIA's largest GPUs have about twenty, shared or
- * not.
- */
+/** Limit on kinds of MIG devices of one node; NVIDIA's largest GPUs have about twenty. */
 const MOST_MIG_NAMES = 64;
 
 /**
@@ -79,9 +76,7 @@ export function migDevice(type: string, resource: string): GpuDevice | undefined
   return { type, profile, units: migUnits(type, profile) };
 }
 
-/**
- * Returns the MIG profile of every GPU of a node under the single strategy; undefined otherwise.
- */
+/** Returns the MIG profile of every GPU of a node under the single strategy, or undefined. */
 export function singleMigProfile(labels: Labels): string | undefined {
   const inProduct = migProfileInProduct(textAt(labels, 'nvidia.com/gpu.product') ?? '');
   const profile = inProduct ?? textAt(labels, 'cloud.google.com/gke-gpu-partition-size');
@@ -109,10 +104,7 @@ function nvidiaDevice(labels: Labels, type: string): GpuDevice {
   return { type, profile, units: migUnits(type, profile) };
 }
 
-/**
- * The resource name has the partition under the plugin's mixed strategy, a label under the single
- * one.
- */
+/** The plugin's mixed strategy names the partition in the resource, the single one in a label. */
 function amdDevice(labels: Labels, type: string, resource: string): GpuDevice {
   const named = resource.slice('amd.com/'.length);
   const label =
@@ -123,10 +115,7 @@ function amdDevice(labels: Labels, type: string, resource: string): GpuDevice {
   return { type, profile: units === UNITS_PER_GPU ? FULL : partition, units };
 }
 
-/**
- * Returns an AMD partition's part of its GPU, in {@link UNITS_PER_GPU}; undefined unless the name
- * is like `cpx_nps4`.
- */
+/** An AMD partition's part of its GPU, {@link UNITS_PER_GPU}; undefined unless like `cpx_nps4`. */
 export function partitionUnits(partition: string): bigint | undefined {
   const count = PARTITIONS.get(AMD_PARTITION.exec(partition)?.[1] ?? '');
   return count === undefined ? undefined : UNITS_PER_GPU / count;

@@ -29,9 +29,7 @@ export function sameNodeSettings(a: NodeSettings, b: NodeSettings): boolean {
   );
 }
 
-/**
- * A node's billing state during a span: what its pods inherit from it, and what it costs itself.
- */
+/** A node's billing state during a span: what its pods inherit, and what it costs itself. */
 export interface NodeState {
   readonly capacityType: CapacityType;
   /** From the node's own labels only; ZONE and REGION are filled in when metering. */
@@ -49,19 +47,13 @@ export interface NodeState {
   readonly devices: ReadonlyMap<string, GpuDevice>;
   /** MiB of one of its GPUs; absent where no label has it. */
   readonly gpuMemory?: number;
-  /**
-   * Its GPUs that HAMi allocates, each with the model that counts; absent where HAMi does not serve
-   * it.
-   */
+  /** GPUs that HAMi allocates, each with the model that counts; absent if it does not serve it. */
   readonly hami?: readonly HamiDevice[];
   /** Its GPUs by model. */
   readonly gpus: readonly NodeGpus[];
   /** It carries a taint of UNHEALTHY_NODE_TAINTS (docs/explanation/nodes.md#downtime). */
   readonly down: boolean;
-  /**
-   * Values of the labels that dedicate a node to a tenant cluster
-   * (docs/explanation/nodes.md#whole-nodes).
-   */
+  /** Labels that dedicate a node to a tenant cluster (docs/explanation/nodes.md#whole-nodes). */
   readonly dedicatedTo: DedicatedLabels;
   /**
    * A tenant cluster's API shows it, but it is a node of the host cluster and billed there

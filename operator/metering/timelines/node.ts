@@ -10,10 +10,7 @@ import {
   timeAt,
 } from '../../kubernetes/raw-fields.ts';
 
-/**
- * The fields of a Node that bear on billing. All labels are stored, because settings name some of
- * them.
- */
+/** The fields of a Node that bear on billing, and all its labels: settings name some of them. */
 export interface NodeView extends Projected {
   readonly labels: Readonly<Record<string, string>>;
   readonly createdAt: number;

@@ -20,10 +20,7 @@ export interface ObjectLabels {
   readonly claim?: string;
   /** The queue that admitted a pod. Anyone who may label the pod can name another one. */
   readonly queue?: string;
-  /**
-   * KubeVirt made it for a virtual machine: its pod or one of its disks. Owner references decide
-   * this, not labels.
-   */
+  /** KubeVirt made it for a virtual machine: its pod or disk, by owner references, not labels. */
   readonly virtualMachine?: true;
   /**
    * Name of the StatefulSet, DaemonSet or Deployment that runs the pod, `''` without one. Only set
@@ -96,10 +93,7 @@ function labelsOf(metadata: RawObject) {
 const VIRTUAL_MACHINE_KINDS = ['VirtualMachineInstance', 'VirtualMachine', 'DataVolume'];
 const VIRTUAL_MACHINE_APIS = ['kubevirt.io/', 'cdi.kubevirt.io/'];
 
-/**
- * KubeVirt's controllers own the pods and claims that they create; a tenant's syncer owns the
- * objects that it copies.
- */
+/** KubeVirt's controllers own what they create; a tenant's syncer owns the objects it copies. */
 function isOfVirtualMachine(metadata: RawObject): boolean {
   return listAt(metadata, 'ownerReferences').some((owner) => {
     const api = textAt(owner, 'apiVersion') ?? '';

@@ -32,10 +32,7 @@ import type { Observed, TimelineReader, TimelineRules } from './timeline-rules.t
 import { Timelines } from './timelines.ts';
 import { UsageSamples } from './usage-samples.ts';
 
-/**
- * Everything that is observed: one store of timelines for each kind, which is also the handler of
- * its watch.
- */
+/** One store of timelines for each kind, which is also the handler of its watch. */
 export interface Observation {
   readonly pods: Timelines<PodView, PodState>;
   readonly nodes: Timelines<NodeView, NodeState>;
@@ -76,10 +73,7 @@ export interface ObservationOptions {
   readonly billedUntil: (present: number) => number;
   /** Called for every API time that was outside the possible range. */
   readonly countClamped?: () => void;
-  /**
-   * Returns since when a node belongs to another cluster and only shows here; undefined when it
-   * does not.
-   */
+  /** Returns since when a node belongs to another cluster; undefined if it does not. */
   readonly foreignSince?: (node: NodeView) => number | undefined;
   /** Returns the provider's statement about a node; undefined where the node's own labels count. */
   readonly providerStatement?: (node: NodeView) => ProviderStatement | 'pending' | undefined;

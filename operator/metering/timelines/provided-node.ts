@@ -111,10 +111,7 @@ function inItsPlace(node: NodeView, { labels, record }: ProviderStatement): Node
   return { ...node, labels, cpu, memory, extended, taints: [] };
 }
 
-/**
- * Returns the newest state whose value lasted {@link LASTING_MS}, up to `at` or until it was
- * replaced.
- */
+/** Returns the newest state whose value lasted {@link LASTING_MS}, to `at` or its replacement. */
 function lasting(
   spans: readonly Span<NodeState>[],
   at: number,
@@ -180,9 +177,7 @@ interface DecisionSources {
   readonly source: string | undefined;
 }
 
-/**
- * Returns the labels that decided each field, prefixed by the provider's source where it decided.
- */
+/** Returns the labels that decided each field, prefixed by the provider's source if it decided. */
 function decisions(
   state: NodeState,
   { reported, stated, last, source = '' }: DecisionSources,

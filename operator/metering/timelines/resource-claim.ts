@@ -19,17 +19,11 @@ export interface AllocatedDevice {
   readonly device: string;
   /** Which share this is; only for devices that several claims can share. */
   readonly share?: string;
-  /**
-   * What a share consumes of the device's capacities, nano-units by name; absent where the API has
-   * none.
-   */
+  /** A share's part of the device's capacities, nano-units by name; absent if the API has none. */
   readonly consumed?: ReadonlyMap<string, bigint>;
 }
 
-/**
- * The devices that the scheduler allocated to a claim. They do not change until they are
- * deallocated.
- */
+/** The devices that the scheduler allocated to a claim, unchanged until it deallocates them. */
 export interface ClaimAllocation {
   /** In the order of the results, without those for administrative access, which take nothing. */
   readonly devices: readonly AllocatedDevice[];

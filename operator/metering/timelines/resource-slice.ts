@@ -137,10 +137,7 @@ const GPU_IDS: readonly string[] = [
   'resource.kubernetes.io/pciBusID',
 ];
 
-/**
- * NVIDIA writes `type: mig` with a `profile`, AMD `type: amdgpu-partition` with a
- * `partitionProfile`.
- */
+/** NVIDIA: `type: mig` with `profile`. AMD: `type: amdgpu-partition` with `partitionProfile`. */
 function profileOf(attribute: (name: string) => string | undefined): string {
   const type = attribute('type');
   const mig = attribute('profile');

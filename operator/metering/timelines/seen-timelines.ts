@@ -47,10 +47,7 @@ export function seenObservation(observation: ObservationReader, sees: Sees): Obs
   };
 }
 
-/**
- * Returns an observation with the objects of the included namespaces, and all objects without a
- * namespace.
- */
+/** Returns an observation of the objects in included namespaces, and of all without a namespace. */
 export function observationOf(
   observation: ObservationReader,
   includes: (namespace: string) => boolean,

@@ -3,10 +3,7 @@ export class SettledUntil {
   #end = -Infinity;
   /** Up to when the separate namespaces are closed. */
   readonly #separate = new Map<string, number>();
-  /**
-   * False for a start without a journal until the first list: what closed windows billed is
-   * unknown.
-   */
+  /** False until the first list if there is no journal: what closed windows billed is unknown. */
   #pastKnown = false;
 
   /** Whether it is known what closed windows billed. */

@@ -59,10 +59,7 @@ class Pool<T extends object> {
 const MOST_TEXTS = 50_000;
 const texts = new WeakMap<Api, Map<string, string>>();
 
-/**
- * Returns the shared copy of a text that many objects of an API have in common, such as a
- * namespace's name.
- */
+/** Returns the shared copy of a text that many objects of an API have, such as a namespace. */
 export function shareText(text: string, api: Api = API_OF_HOST): string {
   let pool = texts.get(api);
   if (pool === undefined) texts.set(api, (pool = new Map()));
@@ -73,10 +70,7 @@ export function shareText(text: string, api: Api = API_OF_HOST): string {
   return text;
 }
 
-/**
- * Returns one text for these parts; different parts have different texts, whatever characters they
- * contain.
- */
+/** Returns one text for these parts. Different parts have different texts, with any characters. */
 export function keyOf(parts: readonly KeyPart[]): string {
   return JSON.stringify(parts);
 }

@@ -49,10 +49,7 @@ class TimelineIndex<T extends Projected, S> {
   }
 }
 
-/**
- * What the journal still has to write about the timelines of one kind: those that changed, and
- * those to forget.
- */
+/** What the journal has to write of one kind: timelines that changed, and those to forget. */
 export class UnwrittenTimelines<T extends Projected, S> {
   readonly #index: TimelineIndex<T, S>;
   /** The timelines that are `dirty`: usually a few of many. */
@@ -92,10 +89,7 @@ export class UnwrittenTimelines<T extends Projected, S> {
     this.#removed.add(timeline.uid);
   }
 
-  /**
-   * Returns the changes since the last call, of at most `limit` timelines; later calls return the
-   * others.
-   */
+  /** Returns the changes since the last call, of at most `limit` timelines; others come later. */
   drain(limit = Infinity): Drained<T, S> {
     const changed: Tracked<T, S>[] = [];
     for (const timeline of this.#dirty) {
@@ -116,9 +110,7 @@ export class UnwrittenTimelines<T extends Projected, S> {
     this.discard(removed);
   }
 
-  /**
-   * Has the journal forget timelines that cannot be trusted, unless their objects are seen again.
-   */
+  /** Makes the journal forget timelines that cannot be trusted, until their objects are seen. */
   discard(uids: Iterable<string>): void {
     for (const uid of uids) this.#removed.add(uid);
   }
@@ -129,18 +121,13 @@ export class UnwrittenTimelines<T extends Projected, S> {
   }
 }
 
-/**
- * How long the timeline of a gone object is stored, so that a tenant cluster that is found late
- * still gets it.
- */
+/** How long a gone object's timeline is stored, for a tenant cluster that is found late. */
 const GONE_STORED_MS = 120_000;
 
 /** How far back state changes of a live object are stored for late facts. */
 const SPANS_STORED_MS = 600_000;
 
-/**
- * The timelines of one kind, which of them are late, and which can be forgotten after some time.
- */
+/** The timelines of one kind, which of them are late, and which will be forgotten. */
 export class StoredTimelines<T extends Projected, S> {
   /** For look-ups. Add and remove timelines by {@link add} and {@link drop} only. */
   readonly index = new TimelineIndex<T, S>();
@@ -148,9 +135,7 @@ export class StoredTimelines<T extends Projected, S> {
   readonly unwritten = new UnwrittenTimelines<T, S>(this.index);
   /** Timelines that differ from what closed windows billed. */
   readonly #late = new Set<Tracked<T, S>>();
-  /**
-   * Timelines that are gone or have an ended span: {@link settle} forgets these after some time.
-   */
+  /** Timelines that are gone or have an ended span: {@link settle} forgets these later. */
   readonly #passing = new Set<Tracked<T, S>>();
 
   late(): Iterable<Tracked<T, S>> {

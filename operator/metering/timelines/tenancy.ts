@@ -6,15 +6,10 @@ export interface Tenancy {
   readonly from: number;
   readonly to: number;
   readonly clusters: readonly TenantCluster[];
-  /**
-   * How much earlier it may have begun, and how much later ended, where nobody observed it;
-   * milliseconds.
-   */
+  /** How much earlier it may have begun, or later ended, if nobody observed it; milliseconds. */
   readonly unsureFrom?: number;
   readonly unsureTo?: number;
-  /**
-   * Tenant clusters that are gone while objects of them still exist; absent where there are none.
-   */
+  /** Tenant clusters that are gone while objects of them still exist; absent if there are none. */
   readonly leaving?: readonly LeavingTenantCluster[];
 }
 

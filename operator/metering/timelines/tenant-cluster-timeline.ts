@@ -6,18 +6,13 @@ import { restoredRows, storedRows, type TenantClusterSnapshot } from './tenant-c
 import { type LeavingTenantCluster, leavingOf, tenanciesOf, type Tenancy } from './tenancy.ts';
 import { type Span, spansAfter, spansBefore } from './timeline.ts';
 
-/**
- * A tenant cluster that was found after the operator closed windows in which it already existed.
- */
+/** A tenant cluster that was found after windows closed in which it already existed. */
 export interface LateTenantCluster {
   readonly cluster: TenantCluster;
   readonly from: number;
 }
 
-/**
- * A host namespace that was found to be a tenant cluster's after the operator closed windows in
- * which it already was.
- */
+/** A host namespace that was found to be a tenant cluster's after windows with it closed. */
 export interface LateNamespace extends LateTenantCluster {
   readonly namespace: string;
 }
@@ -33,18 +28,13 @@ export interface TenantClusterTimelines {
   readonly current: readonly TenantCluster[];
   /** Tenant clusters that are gone, while objects of them may still exist. */
   readonly leaving: readonly LeavingTenantCluster[];
-  /**
-   * Tenant clusters of a namespace during `[from, to)`, in order; stretches without any are left
-   * out.
-   */
+  /** A namespace's tenant clusters during `[from, to)`, in order, without empty stretches. */
   tenancies(namespace: string, from: number, to: number): readonly Tenancy[];
   /** All spans of tenant clusters during `[from, to)`, of one namespace where it is given. */
   during(from: number, to: number, namespace?: string): readonly Span<TenantCluster>[];
   /** The spans of one tenant cluster during `[from, to)`, in order. */
   statesOf(id: string, from: number, to: number): readonly Span<TenantCluster>[];
-  /**
-   * Tenant clusters learnt after `sequence`, with the time since when they exist; for late usage.
-   */
+  /** Tenant clusters learnt after `sequence`, with the time since when they exist. */
   learntAfter(sequence: number): readonly LateTenantCluster[];
   /** Mapped host namespaces learnt after `sequence`; for late usage. */
   mappedAfter(sequence: number): readonly LateNamespace[];

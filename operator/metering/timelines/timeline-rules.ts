@@ -16,9 +16,7 @@ export interface TimelineRules<T extends Observed, S> {
   follow(timeline: Timeline<S>, next: T, seen: Sighting): void;
   /** Returns the newest time in a version; its change happened no earlier. */
   datedAt?(object: T): number;
-  /**
-   * Ends the timeline of an object that is gone, no later than `latest`; by default at `latest`.
-   */
+  /** Ends the timeline of an object that is gone, no later than `latest`; `latest` by default. */
   finish?(timeline: Timeline<S>, last: T, seen: Sighting, latest: number): void;
   /**
    * Returns up to when a gone object is billed, from when it was last known to exist.

@@ -32,9 +32,7 @@ export interface Timeline<S> {
   versionAt: number;
   /** It will never cost anything again, whatever its object reports later. */
   finished: boolean;
-  /**
-   * The object is gone: the timeline is stored only until nothing can change what it was billed.
-   */
+  /** The object is gone: the timeline is stored until nothing can change what it was billed. */
   gone: boolean;
   /**
    * The spans as closed windows billed them. Set by a change that reaches back before the last
@@ -114,10 +112,7 @@ export function spansAfter<S>(spans: readonly Span<S>[], at: number): readonly S
   return index === -1 ? [] : spans.slice(index);
 }
 
-/**
- * Runs a change and undoes it if it throws: the spans are later compared with what closed windows
- * billed.
- */
+/** Runs a change and undoes it if it throws: spans are later compared with what was billed. */
 export function atomically<S>(timeline: Timeline<S>, change: () => void): void {
   const { spans, finished } = timeline;
   try {
@@ -211,7 +206,7 @@ export function widthOf({ from, until }: Bracket): number {
 }
 
 /** Compares states of one kind. */
-export interface Comparing<S> {
+export interface StateComparison<S> {
   readonly isSame: (a: S, b: S) => boolean;
   /** Returns a state that costs no more than either; undefined where that is nothing. */
   readonly least: (a: S, b: S) => S | undefined;
@@ -226,7 +221,7 @@ export function followRetained<S>(
   timeline: Timeline<S>,
   { state, since, createdAt }: RetainedVersion<S>,
   seen: Sighting,
-  { isSame, least: leastOf }: Comparing<S>,
+  { isSame, least: leastOf }: StateComparison<S>,
 ): void {
   const current = currentState(timeline);
   if (current === state) return;

@@ -449,7 +449,7 @@ function isStoredFor(end: number, { spans, gone, versionAt }: Timeline<PodState>
 const anyChange = fc.record({
   name: fc.constantFrom('p', 'q', 'r'),
   namespace: fc.constantFrom('a', 'b'),
-  what: fc.constantFrom('runs', 'finishes', 'goes', 'is bound anew', 'settle', 'drain'),
+  what: fc.constantFrom('runs', 'finishes', 'goes', 'is bound again', 'settle', 'drain'),
   after: fc.integer({ min: 1, max: 400 }),
 });
 type AnyChange = typeof anyChange extends fc.Arbitrary<infer T> ? T : never;
@@ -460,7 +460,7 @@ function apply({ pods }: Observation, { name, namespace, what }: AnyChange, seco
     name,
     namespace,
     createdAt: at(second - 1),
-    ...(what === 'is bound anew' && { node: `n${second}` }),
+    ...(what === 'is bound again' && { node: `n${second}` }),
     ...(what === 'finishes' && { phase: 'Succeeded', finishedAt: at(second - 1) }),
   });
   if (what === 'settle') pods.settle(at(second));

@@ -101,9 +101,7 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
     this.#settled.setSeparate(namespace, settled);
   }
 
-  /**
-   * Closes the windows of a namespace with the others again; both must have reached the same end.
-   */
+  /** Closes a namespace's windows with the others again; both must have reached the same end. */
   rejoin(namespace: string): void {
     this.#settled.rejoin(namespace);
   }
@@ -237,10 +235,7 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
     return Math.max(knownUntil, this.#settled.in(namespace));
   }
 
-  /**
-   * Ends a timeline. `known` is when the object last existed for certain; never before its newest
-   * version.
-   */
+  /** Ends a timeline. `known`: when the object last existed; never before its newest version. */
   #end(timeline: Tracked<T, S>, known: number, finish: (latest: number) => void): void {
     const present = Math.max(known, timeline.versionAt);
     const latest = this.#rules.billedUntil?.(present) ?? present;

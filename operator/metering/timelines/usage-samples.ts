@@ -11,10 +11,7 @@ export interface UsageSample {
 export interface UsageStretch {
   readonly from: number;
   readonly to: number;
-  /**
-   * Undefined where nothing was measured: unknown, not zero
-   * (docs/explanation/gaps.md#unknown-is-not-zero).
-   */
+  /** Undefined if not measured: unknown, not 0 (docs/explanation/gaps.md#unknown-is-not-zero). */
   readonly sample: UsageSample | undefined;
 }
 
@@ -41,35 +38,26 @@ export function sampleValidMs(windowMs: number): number {
   return 2 * sampleIntervalMs(windowMs);
 }
 
-/**
- * The usage of all pods at one moment: nanocores and bytes at each pod's place, NaN where it was
- * not read.
- */
-interface Reading {
+/** All pods' usage at one moment: nanocores and bytes by the pod's place, NaN if not read. */
+interface UsageReading {
   readonly at: number;
   amounts: Float64Array;
 }
 
 const AMOUNTS = 2;
 
-/**
- * Samples of pod usage by pod uid. Each moment is one column, because the samples of all pods come
- * and go together.
- */
+/** Samples of pod usage by uid. Each moment is a column: all pods' samples come and go together. */
 export class UsageSamples {
   /** Each pod's place in the columns. */
   readonly #places = new Map<string, number>();
   /** Places that no pod uses. */
   #free: number[] = [];
   /** Oldest first. */
-  #readings: readonly Reading[] = [];
+  #readings: readonly UsageReading[] = [];
   #droppedUntil = -Infinity;
   #sampledFrom = Infinity;
 
-  /**
-   * Since when this process samples; earlier samples of another process are lost. Infinity before
-   * the first sample.
-   */
+  /** Since when this process samples, as earlier samples are lost. Infinity before the first. */
   get sampledFrom(): number {
     return this.#sampledFrom;
   }
@@ -140,7 +128,7 @@ export class UsageSamples {
     return place;
   }
 
-  #readingAt(at: number): Reading {
+  #readingAt(at: number): UsageReading {
     const newest = this.#readings.at(-1);
     const known = newest?.at === at ? newest : this.#readings.find((reading) => reading.at === at);
     if (known !== undefined) return known;
@@ -163,7 +151,7 @@ export class UsageSamples {
   }
 
   /** Sets the readings, and forgets pods that are in none of them. */
-  #replaceReadings(readings: readonly Reading[]): void {
+  #replaceReadings(readings: readonly UsageReading[]): void {
     if (readings.length === this.#readings.length) return;
     this.#readings = readings;
     // Most pods are in the newest reading.
@@ -181,12 +169,12 @@ function emptyColumn(places: number): Float64Array {
   return new Float64Array(places * AMOUNTS).fill(Number.NaN);
 }
 
-function isTaken({ amounts }: Reading, place: number): boolean {
+function isTaken({ amounts }: UsageReading, place: number): boolean {
   const cpu = amounts[place * AMOUNTS];
   return cpu !== undefined && !Number.isNaN(cpu);
 }
 
-function sampleAt({ at, amounts }: Reading, place: number): UsageSample | undefined {
+function sampleAt({ at, amounts }: UsageReading, place: number): UsageSample | undefined {
   const index = place * AMOUNTS;
   const [cpu, memory] = [amounts[index], amounts[index + 1]];
   return cpu === undefined || memory === undefined || Number.isNaN(cpu)
@@ -194,7 +182,7 @@ function sampleAt({ at, amounts }: Reading, place: number): UsageSample | undefi
     : { at, cpu, memory };
 }
 
-function put(reading: Reading, place: number, cpu: number, memory: number): void {
+function put(reading: UsageReading, place: number, cpu: number, memory: number): void {
   const index = place * AMOUNTS;
   if (index >= reading.amounts.length) {
     const longer = emptyColumn(Math.ceil((place + 1) * GROWTH));
@@ -205,7 +193,7 @@ function put(reading: Reading, place: number, cpu: number, memory: number): void
   reading.amounts[index + 1] = memory;
 }
 
-function take({ amounts }: Reading, place: number): void {
+function take({ amounts }: UsageReading, place: number): void {
   if (place * AMOUNTS < amounts.length)
     amounts.fill(Number.NaN, place * AMOUNTS, (place + 1) * AMOUNTS);
 }

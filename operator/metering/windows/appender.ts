@@ -2,7 +2,7 @@ import type { AppendBatch, EventOutcome, Ledger } from '../../ledger/ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
-import type { Span } from '../../telemetry/tracer.ts';
+import type { TraceSpan } from '../../telemetry/tracer.ts';
 
 /** Why appending stopped. */
 export type AppendEnd =
@@ -18,7 +18,7 @@ export type Appended =
 /** Appends a window's batch and retries for as long as it takes: a window is never dropped. */
 export interface Appender {
   /** `span` is the tracing span of the window. */
-  append(batch: AppendBatch, signal: AbortSignal, span?: Span): Promise<Appended>;
+  append(batch: AppendBatch, signal: AbortSignal, span?: TraceSpan): Promise<Appended>;
   /**
    * Returns false while the volume is so full that windows have to wait
    * (docs/reference/ledger-format.md#disk-use). Logs each change once.

@@ -36,10 +36,7 @@ export interface CollectorOptions {
   /** From {@link restoreJournal}. The resume points of the watches are not needed here. */
   readonly restored: Pick<RestoredJournal, 'state'>;
   readonly sources: CollectorSources;
-  /**
-   * Queue of what the watches of {@link sources} and discovery deliver. It waits while a window is
-   * measured.
-   */
+  /** Queue of what watches and discovery deliver. It waits while a window is measured. */
   readonly arrivals: QueuedArrivals;
   /** Tenant clusters with private nodes; defaults to none. */
   readonly tenants?: TenantObjectsList;
@@ -151,10 +148,7 @@ export class Collector {
     return this.#gaps.past();
   }
 
-  /**
-   * The reports of about the last day, newest first. The iterator decodes each one when it reaches
-   * it.
-   */
+  /** Reports of about the last day, newest first. The iterator decodes each when it reaches it. */
   reports(): IteratorObject<WindowReport, undefined> {
     return this.#reports.list();
   }
@@ -185,10 +179,7 @@ export class Collector {
     return this.#usage.failure;
   }
 
-  /**
-   * Calls `listener` after each window whose events are in the ledger. Returns the function that
-   * unsubscribes.
-   */
+  /** Calls `listener` after each window whose events are in the ledger; returns the unsubscribe. */
   onClosed(listener: () => void): () => void {
     this.#closedListeners.add(listener);
     return () => void this.#closedListeners.delete(listener);
@@ -278,10 +269,7 @@ class ClockSteps {
     this.#monotonic = clock.monotonic();
   }
 
-  /**
-   * Returns the step since the last call, in signed milliseconds; 0 for a step below {@link
-   * STEP_MS}.
-   */
+  /** Returns the step since the last call, signed milliseconds; 0 for one below {@link STEP_MS}. */
   sinceLast(): number {
     const now = this.#clock.now();
     const elapsed = this.#clock.monotonic() - this.#monotonic;

@@ -108,10 +108,7 @@ export class DueWindows {
     return Math.max(0, clock.now() - end);
   }
 
-  /**
-   * With WATCH_NAMESPACES: closes a namespace separately if its watch fails, so that it blocks no
-   * other namespace.
-   */
+  /** With WATCH_NAMESPACES: a namespace whose watch fails closes separately and blocks no other. */
   #divide(now: number): void {
     const { scopes, observation } = this.#options;
     if (observation.tenantClusters.observedAt === 0) return;
@@ -161,9 +158,7 @@ export class DueWindows {
     });
   }
 
-  /**
-   * Whether a scope has a complete view of a window. If not, notes a gap that later data can fill.
-   */
+  /** Whether a scope has a complete view of a window. If not, notes a gap that may be filled. */
   #isReady(state: ScopeState, window: Window): boolean {
     const obstacle = this.#obstacleOf(state, window);
     if (obstacle === undefined) return true;

@@ -1,6 +1,11 @@
 import { attribute } from '../../discovery/attribution.ts';
 import { namespacesOf } from '../../discovery/tenant-cluster.ts';
-import { type Ledger, LedgerReadError, type RecordChange } from '../../ledger/ledger.ts';
+import {
+  type Ledger,
+  LedgerReadError,
+  type RecordChange,
+  type RecordStore,
+} from '../../ledger/ledger.ts';
 import type { ObjectLabels } from '../timelines/object-labels.ts';
 import type { Observation } from '../timelines/observation.ts';
 import type { Timeline } from '../timelines/timeline.ts';
@@ -10,11 +15,11 @@ import type { JournalWriter } from './journal-writer.ts';
 import type { PrivateNodeNotices } from './private-node-limit.ts';
 import type { Quarantine } from './quarantine.ts';
 import { forgetTenantApi } from './tenant-journal.ts';
-import type { TenantScope, TenantScopes } from './tenant-scopes.ts';
+import type { TenantScopeState, TenantScopes } from './tenant-scopes.ts';
 
 export interface EndedTenantsOptions {
   readonly scopes: TenantScopes;
-  readonly ledger: Pick<Ledger, 'records' | 'writeRecords'>;
+  readonly ledger: RecordStore;
   readonly gaps: Gaps;
   readonly quarantine: Pick<Quarantine, 'release'>;
   readonly privateNodes: Pick<PrivateNodeNotices, 'forget'>;
@@ -57,7 +62,7 @@ async function changesOf(
 
 /** Notes a gap for usage after the last successful read of the tenant cluster's API. */
 function noteLost(
-  { tenant, scope, progress }: TenantScope,
+  { tenant, scope, progress }: TenantScopeState,
   { gaps, metrics, windowMs }: EndedTenantsOptions,
 ): void {
   const { at = 0, knownUntil = 0 } = tenant.ended ?? {};

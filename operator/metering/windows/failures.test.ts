@@ -291,7 +291,7 @@ describe('the ledger', () => {
   };
 
   test.each(['retryable', 'full'] as const)(
-    'that cannot take a window (%s) is asked until it does, and nothing is lost',
+    'that cannot take a window (%s) gets it again until it does, and nothing is lost',
     async (cause) => {
       const clock = clockAt(-20);
       const ledger = flaky(createMemoryLedger(), 9, cause);

@@ -19,20 +19,14 @@ export interface Gap {
 
 /** All recorded gaps, with the changes that are not in the ledger yet. */
 export interface Gaps {
-  /**
-   * Records a gap, or extends a gap of the same source and scope that it continues. Returns the
-   * added milliseconds.
-   */
+  /** Records a gap, or extends one of its source and scope. Returns the added milliseconds. */
   note(gap: Gap): number;
   /**
    * Removes the gaps of a scope that windows have filled up to `until`; with `source`, only those
    * of that source. Gaps that nothing can fill stay.
    */
   filled(filled: { readonly scope: string; readonly source?: string }, until: number): void;
-  /**
-   * Moves gaps that ended before `horizon` to the past, and removes those that ended before
-   * `pastHorizon`.
-   */
+  /** Moves gaps ended before `horizon` to the past; removes those ended before `pastHorizon`. */
   prune(horizon: number, pastHorizon?: number): void;
   /** Gaps that are not past, newest first. */
   list(): readonly Gap[];
@@ -49,16 +43,10 @@ export const GAP_PREFIX = 'gap/';
 /** Gap source of windows older than MAX_BACKFILL, which nothing can fill. */
 const GIVEN_UP = 'collector';
 
-/**
- * Gap reason: no watch covered the stretch, and objects may have come and gone in it. A list
- * followed.
- */
+/** Gap reason: no watch covered the stretch, in which objects may have come and gone. */
 export const UNSEEN = 'unseen';
 
-/**
- * Gap reason: pods of a tenant cluster ran in a closed window, and no tenant was known for that
- * time.
- */
+/** Gap reason: a tenant cluster's pods ran in a closed window, without a known tenant. */
 export const NO_TENANCY = 'running pods, and no tenant for this time';
 
 /** Reasons of gaps that stay: no later data shows what was used in them. */
@@ -73,9 +61,7 @@ export const PAST_GAPS_MS = 62 * 86_400_000;
  */
 export const SAMPLES_DROPPED = 'database away for longer than samples are kept';
 
-/**
- * Most past gaps that are stored; the oldest go first. It bounds a source that fails every minute.
- */
+/** Most stored past gaps; the oldest go first. It bounds a source that fails every minute. */
 const MOST_PAST_GAPS = 20_000;
 
 /** Creates an empty set of gaps. A caller with its own gaps passes its own key `prefix`. */
@@ -98,9 +84,7 @@ export function createGaps(prefix = GAP_PREFIX): Gaps {
     gaps.delete(keyOf(gap));
     changed.add(keyOf(gap));
   };
-  /**
-   * Gaps of the same source and scope. A gap that stays never merges with one that can be filled.
-   */
+  /** Gaps of the same source and scope. A gap that stays never merges with a fillable one. */
   const like = ({ source, scope, reason }: Gap): Gap[] =>
     [...gaps.values()].filter(
       (gap) =>

@@ -26,10 +26,7 @@ export interface NodeGpuSeconds extends GpuSeconds {
   readonly tenantCluster?: string;
 }
 
-/**
- * GPU-seconds of a tenant on one model
- * (docs/explanation/gpus.md#delivered-healthy-reserved-in-use).
- */
+/** A tenant's GPU-seconds by model (docs/explanation/gpus.md#delivered-healthy-reserved-in-use). */
 export interface TenantGpuSeconds {
   /** `unassigned` for GPUs that no tenant has. */
   readonly tenant: string;
@@ -122,10 +119,7 @@ function byNode(balances: readonly GpuBalance[]): readonly NodeGpuSeconds[] {
     .map((row) => ({ node: row.node, gpuType: row.type, ...seconds([row]) }));
 }
 
-/**
- * The difference between charges and allocations. Signs are ignored, so that errors cannot cancel
- * out.
- */
+/** Difference between charges and allocations, without signs so that errors never cancel out. */
 export function unaccountedSeconds(balances: readonly GpuBalance[]): number {
   return exactSeconds(
     balances.reduce(

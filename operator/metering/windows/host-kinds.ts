@@ -21,10 +21,7 @@ export interface HostTimelines {
   readonly isCharged: boolean;
 }
 
-/**
- * All timelines of this cluster. Namespaces are not metered. They show whose pods are, and settle
- * together with pods.
- */
+/** All timelines of this cluster. Namespaces only show whose pods are; they settle together. */
 export function hostTimelines(observation: Observation): readonly HostTimelines[] {
   const metered = METER_SCOPES.flatMap((scope) => {
     const uses = usesIn(scope);

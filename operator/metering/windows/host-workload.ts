@@ -16,13 +16,13 @@ export type HostWorkload = ControlPlaneWorkload &
 export type WorkloadPlural = 'statefulsets' | 'deployments';
 
 /** How a workload was read. */
-interface Reading {
+interface WorkloadReading {
   readonly plural: WorkloadPlural;
   readonly labelPrefix: string;
 }
 
 /** Projects control plane workloads of one resource. */
-export function hostWorkload({ plural, labelPrefix }: Reading): Projection<HostWorkload> {
+export function hostWorkload({ plural, labelPrefix }: WorkloadReading): Projection<HostWorkload> {
   const identify = controlPlaneWorkload(labelPrefix);
   return (object) => {
     const identified = identify(object);
@@ -40,7 +40,7 @@ export function hostWorkload({ plural, labelPrefix }: Reading): Projection<HostW
  */
 export function resumeWorkloads(
   resume: ResumableWorkloads | undefined,
-  { plural, labelPrefix }: Reading,
+  { plural, labelPrefix }: WorkloadReading,
 ): ResumePoint<HostWorkload> | undefined {
   if (resume === undefined) return undefined;
   const { knownAt, objects, watches } = resume;

@@ -24,7 +24,7 @@ import { firstForSlice } from './one-slice.ts';
 import { Standstill } from './standstill.ts';
 import type { Quarantine } from './quarantine.ts';
 import { type RestoredTenantApi, TenantJournal } from './tenant-journal.ts';
-import { isTenant, type TenantScope } from './tenant-scopes.ts';
+import { isTenant, type TenantScopeState } from './tenant-scopes.ts';
 import { TenantClusterTexts } from './tenant-cluster-texts.ts';
 import type { UnseenStretches } from './unseen-stretches.ts';
 
@@ -64,9 +64,7 @@ export class JournalWriter {
   #savedAt: number;
   /** When all tenant clusters were last written, monotonic milliseconds. */
   #allSavedAt: number;
-  /**
-   * The journal has the resume point of the pod watch, so its timelines must be of the same moment.
-   */
+  /** The journal has the pod watch's resume point, so its timelines must be of that moment. */
   #podsResumable: boolean;
   /** Version of the tenant clusters that were drained last. */
   #tenantClusters: number;
@@ -82,10 +80,7 @@ export class JournalWriter {
     this.#tenantClusters = observation.tenantClusters.version;
   }
 
-  /**
-   * Stores where the very first start begins, so that a crash before the first window moves
-   * nothing.
-   */
+  /** Stores where the first start begins, so that a crash before the first window moves nothing. */
   async begin(): Promise<void> {
     if (this.#options.restored.state !== undefined) return;
     // The journal has no timeline yet, so no watch may claim to know the past.
@@ -112,16 +107,13 @@ export class JournalWriter {
     }
   }
 
-  /**
-   * Returns false while a tenant cluster's journal cannot be written. Then none of its windows is
-   * closed.
-   */
-  canWrite(member: ScopeState | TenantScope): boolean {
+  /** Returns false while a tenant cluster's journal cannot be written: its windows then wait. */
+  canWrite(member: ScopeState | TenantScopeState): boolean {
     return !isTenant(member) || this.#tenants.canWrite(member);
   }
 
   /** The ledger has no records of this tenant cluster's journal any more. */
-  forget(scope: TenantScope): void {
+  forget(scope: TenantScopeState): void {
     this.#tenants.forget(scope);
   }
 
@@ -195,7 +187,7 @@ export class JournalWriter {
   }
 
   *#drain(
-    tenants: Iterable<TenantScope>,
+    tenants: Iterable<TenantScopeState>,
     points: WatchPoints,
   ): Generator<void, readonly RecordChange[]> {
     const { scopes, observation, clock } = this.#options;
@@ -215,11 +207,8 @@ export class JournalWriter {
     return this.#unwritten;
   }
 
-  /**
-   * A restart resumes after the gaps that a watch passed over, so they are written with its
-   * position.
-   */
-  #changesOfGaps(tenants: Iterable<TenantScope>): readonly RecordChange[] {
+  /** A restart resumes after gaps that a watch passed over: they are written with its position. */
+  #changesOfGaps(tenants: Iterable<TenantScopeState>): readonly RecordChange[] {
     this.#options.unseen.note(tenants);
     return this.#options.gaps.drain();
   }

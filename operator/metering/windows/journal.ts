@@ -228,10 +228,7 @@ export interface DrainedChanges {
   putBack(): void;
 }
 
-/**
- * Drains the changes of timelines since the last call. Throws and drains nothing if one cannot be
- * written.
- */
+/** Drains timelines' changes since the last call. If one is unwritable, throws and drains none. */
 export function drainChanges<T extends Observed, S>(
   prefix: string,
   timelines: Timelines<T, S>,
@@ -305,9 +302,7 @@ export function decodeState(text: string | undefined): Resumable | undefined {
 
 /** The journal without its timelines. */
 interface JournalHead {
-  /**
-   * Undefined at the first start and if the journal is unusable. Its timelines are ignored then.
-   */
+  /** Undefined at the first start and if the journal is unusable; timelines are then ignored. */
   readonly state: CollectorState | undefined;
   readonly tenantClusters: TenantClusterSnapshot;
 }

@@ -1,5 +1,5 @@
 import type { Settings } from '../../settings/settings.ts';
-import { type Reversal, settleReversals, type Settlement } from '../meters/reversals.ts';
+import { type Reversal, settleReversals, type SettledCharges } from '../meters/reversals.ts';
 import { createDiagnostics, type Diagnostics } from '../meters/meter-reports.ts';
 import type { MeterInput, MeterSettings } from '../meters/meter.ts';
 import { isNamespaced, METERED_OBJECTS } from '../meters/meters.ts';
@@ -26,7 +26,7 @@ export interface Measured {
   readonly privateNodeDiagnostics: ReadonlyMap<string, Diagnostics>;
   /** Private nodes that were left out, by tenant cluster id. */
   readonly excludedNodes: ReadonlyMap<string, ExcludedNodes>;
-  readonly settlement: Settlement;
+  readonly settlement: SettledCharges;
 }
 
 interface MeasureOptions {
@@ -170,10 +170,7 @@ const MS_PER_OBJECT = 0.3;
 const CHARGES = 20_000;
 const CHARGES_PER_NODE = 10;
 
-/**
- * Measures a tenant cluster with private nodes, object by object. Throws when it exceeds its
- * budget.
- */
+/** Measures a tenant cluster with private nodes by object. Throws when it exceeds its budget. */
 function* measureTenant(
   member: ScopeState,
   shared: Shared,

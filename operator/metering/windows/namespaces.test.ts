@@ -8,7 +8,7 @@ import {
   clockAt,
   coreSeconds,
   eventsOf,
-  type HarnessOptions,
+  type CollectorHarnessOptions,
   life,
   pass,
   startProcess,
@@ -25,7 +25,11 @@ const labels = (name: string) => ({ 'vcluster.loft.sh/managed-by': name });
 const ofA = pod({ ...life, name: 'p', labels: labels('a') });
 const ofB = pod({ ...life, name: 'q', namespace: 'tenant-b', labels: labels('b') });
 
-async function start(clock: ManualClock, ledger: Ledger, more: Partial<HarnessOptions> = {}) {
+async function start(
+  clock: ManualClock,
+  ledger: Ledger,
+  more: Partial<CollectorHarnessOptions> = {},
+) {
   const process = await startProcess({
     ledger,
     clock,

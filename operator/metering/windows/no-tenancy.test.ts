@@ -126,13 +126,13 @@ describe('a namespace that its Namespace gives to a tenant', () => {
     metadata: { uid: 'uid-ns', name: 'tenant-a', creationTimestamp: iso(LONG_AGO), labels },
   });
 
-  test('loses windows without a gap where it has said so all along', async () => {
+  test('loses windows without a gap where it has reported so all along', async () => {
     const { process } = await foundLate([named], { before: [namespace({ tenant: 'acme' })] });
     expect(lostIn(process)).toMatchObject([{ scope: A.id, from: at(60) }]);
     await process.kill();
   });
 
-  test('has a gap for the time before it said so', async () => {
+  test('has a gap for the time before it reported so', async () => {
     const { process } = await foundLate([named], {
       before: [namespace({})],
       after: [namespace({ tenant: 'acme' })],

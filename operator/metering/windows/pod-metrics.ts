@@ -24,10 +24,7 @@ export type PodMetricsOutcome =
   /** The metrics API is absent, down or sent an invalid answer. */
   | { readonly kind: 'failed'; readonly reason: string };
 
-/**
- * Reads the usage of all pods of the cluster or of one namespace once. Passes on each reading as it
- * arrives.
- */
+/** Reads the usage of all pods of the cluster or a namespace; passes on readings as they arrive. */
 export interface PodMetricsReader {
   read(
     onReading: (reading: PodReading) => void,
@@ -43,7 +40,7 @@ const MAX_PAGES = 10_000;
 /** A slower sample would be too far from the moment that it stands for. */
 const DEFAULT_TIMEOUT_MS = 30_000;
 
-type Page = { readonly kind: 'page'; readonly next: string | undefined } | Failed;
+type MetricsPage = { readonly kind: 'page'; readonly next: string | undefined } | Failed;
 
 /**
  * Lists once for each sample, in pages if the server pages (the metrics server does not). Only one
@@ -58,7 +55,7 @@ export function createPodMetricsReader(
       const path = resourcePath({ ...POD_METRICS, namespace });
       const link = linkAbort(outer);
       const timer = setTimeout(link.abort, timeoutMs);
-      const readPage = async (token: string | undefined): Promise<Page> => {
+      const readPage = async (token: string | undefined): Promise<MetricsPage> => {
         const query = { limit: PAGE_SIZE, continue: token };
         const outcome = await connection.bytes(path, { query, signal: link.signal });
         if (outcome.kind !== 'ok') return failed(describeFailure(outcome));
@@ -75,7 +72,7 @@ export function createPodMetricsReader(
 }
 
 async function readPages(
-  readPage: (token: string | undefined) => Promise<Page>,
+  readPage: (token: string | undefined) => Promise<MetricsPage>,
 ): Promise<PodMetricsOutcome> {
   let token: string | undefined;
   for (let page = 0; page < MAX_PAGES; page += 1) {
@@ -90,7 +87,7 @@ async function readPages(
 async function readList(
   chunks: AsyncIterable<Uint8Array>,
   onReading: (reading: PodReading) => void,
-): Promise<Page> {
+): Promise<MetricsPage> {
   const scanner = new ItemScanner((item) => onReading(readingOf(item)));
   const decoder = new TextDecoder();
   try {
@@ -214,10 +211,7 @@ export class ItemScanner {
     if (this.#frame.length > MAX_FRAME_LENGTH) throw new RangeError('list: not a list of items');
   }
 
-  /**
-   * The position after the string that continues at `from`; the text's length if it does not end
-   * there.
-   */
+  /** The position after the string that continues at `from`; the text's length if unfinished. */
   #endOfString(text: string, from: number): number {
     let search = this.#escaped ? from + 1 : from;
     for (;;) {

@@ -11,17 +11,12 @@ export interface ReportLimits {
   readonly windows: number;
   /** Most characters of all report records. */
   readonly characters: number;
-  /**
-   * Most windows with rows by node and by tenant, and most such rows. They exist in memory only.
-   */
+  /** Most windows with rows by node and tenant, and most such rows, which only memory has. */
   readonly nodeWindows: number;
   readonly nodeRows: number;
 }
 
-/**
- * A day of one-minute windows: at most 4 MiB of text, compressed in memory, and 8 MiB of rows by
- * node.
- */
+/** A day of one-minute windows: at most 4 MiB of compressed text, and 8 MiB of rows by node. */
 const LIMITS: ReportLimits = {
   windows: 1_440,
   characters: 4 * 2 ** 20,

@@ -73,7 +73,7 @@ describe('after a stop', () => {
     await process.kill();
   });
 
-  test('W06: what is older than MAX_BACKFILL is a gap, and is said to be one', async () => {
+  test('W06: what is older than MAX_BACKFILL is a gap, and is reported as one', async () => {
     const { clock, ledger, process } = await restart(7 * 3600, { pods: [running] });
     await pass(clock, 5);
     const events = await eventsOf(ledger);

@@ -15,10 +15,7 @@ export interface SamplingOptions {
 /** Longest sleep, because the wall clock may be set meanwhile. */
 const MAX_SLEEP_MS = 1_000;
 
-/**
- * Samples after the first list of pods and then at whole multiples of the interval, until the
- * signal aborts.
- */
+/** Samples after the first list of pods and then at multiples of the interval, until the abort. */
 export async function sampleRegularly(
   sampler: Pick<UsageSampler, 'sample'>,
   { sources, settings, clock }: SamplingOptions,

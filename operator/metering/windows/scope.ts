@@ -17,9 +17,7 @@ export interface WatchedSource<T extends Projected = Projected> {
   resourceVersion(): string | undefined;
 }
 
-/**
- * The watches, one for each kind; workloads have two. No window waits for the watch of Namespaces.
- */
+/** The watches, one for each kind; workloads have two. No window waits for Namespaces. */
 export interface CollectorSources {
   readonly pods: WatchedSource<PodView>;
   readonly nodes: WatchedSource<NodeView>;

@@ -28,16 +28,11 @@ import {
 export interface UnseenStretch {
   /** The watch's own object, the same at every call. */
   readonly stretch: Bracket;
-  /**
-   * Start of the stretch, or the later time until which an earlier process knew the state; 0 if
-   * nobody knew it.
-   */
+  /** Start of the stretch, or until when an earlier process knew the state; 0 if none did. */
   readonly from: number;
   /** The plural of the resource. */
   readonly source: string;
-  /**
-   * The affected kind of usage, or the affected tenant clusters if the watch covers one namespace.
-   */
+  /** The affected kind of usage; or the affected tenant clusters, for a watch of one namespace. */
   readonly scopes: readonly string[];
 }
 
@@ -162,10 +157,7 @@ export class Scopes {
     for (const state of this.#host) state.rejoin(closed);
   }
 
-  /**
-   * Marks each watch as listed when its first list arrives. Resolves when all have listed, or on
-   * abort.
-   */
+  /** Marks each watch as listed at its first list. Resolves when all have listed, or on abort. */
   async awaitLists(signal: AbortSignal): Promise<void> {
     const lists = this.#watched.flatMap(({ timelines, sources }) => {
       const byNamespace = Map.groupBy(singleWatches(sources), ({ resource }) => resource.namespace);
@@ -209,10 +201,7 @@ export class Scopes {
     );
   }
 
-  /**
-   * The stretches that no watch covered, for objects of this cluster that are charged by their
-   * lifetime.
-   */
+  /** Stretches that no watch covered, for this cluster's objects that are charged by lifetime. */
   unseen(): readonly UnseenStretch[] {
     const charged = this.#watched.filter(({ isCharged }) => isCharged);
     return charged.flatMap(({ timelines: { kind }, sources, scope }) =>
@@ -248,9 +237,7 @@ export class Scopes {
   }
 }
 
-/**
- * The ids of the tenant clusters that a scope stands for; empty for a scope of all tenant clusters.
- */
+/** The ids of a scope's tenant clusters; empty for a scope of all tenant clusters. */
 export function tenantClustersOf(
   name: string,
   current: readonly TenantCluster[],

@@ -33,10 +33,7 @@ export class Standstill {
     this.#tenants = new Map(tenants.map((member) => [member, member.tenant.retain(now)]));
   }
 
-  /**
-   * False for a tenant cluster whose objects had to change anyway, for example because its API is
-   * not used any more.
-   */
+  /** False for a tenant cluster whose objects had to change, as when its API is not used now. */
   isUnchanged(member: ScopeState): boolean {
     return this.#tenants.get(member)?.isComplete !== false;
   }

@@ -20,7 +20,7 @@ import {
 } from './journal.ts';
 import type { Quarantine } from './quarantine.ts';
 import type { ScopeProgress, WatchPoint } from './scope.ts';
-import { PRIVATE_OBJECTS, type TenantObjects, type TenantScope } from './tenant-scopes.ts';
+import { PRIVATE_OBJECTS, type TenantObjects, type TenantScopeState } from './tenant-scopes.ts';
 
 /**
  * The journal of tenant clusters' own APIs, written in the same durable batch as that of this
@@ -31,7 +31,7 @@ const STATE_PREFIX = 'journal/tenant-api-state/';
 const TIMELINE_PREFIX = 'journal/tenant-api/';
 
 /** What a restart needs besides the timelines. */
-interface TenantState {
+interface StoredTenantState {
   readonly progress: ScopeProgress;
   readonly hasOwnNodes: boolean;
   readonly watches: Readonly<Record<string, WatchPoint>>;
@@ -66,7 +66,7 @@ export async function restoreTenantApis(
   const slice = new TimeSlice(clock);
   for await (const [key, text] of ledger.records(STATE_PREFIX)) {
     const id = key.slice(STATE_PREFIX.length);
-    const state = decodeState(text) as TenantState | undefined;
+    const state = decodeState(text) as StoredTenantState | undefined;
     if (state === undefined) {
       logger.warn(`[controller] journal: cannot read the state of tenant API "${id}"`);
       continue;
@@ -109,7 +109,7 @@ export class TenantJournal {
    * Drains the changes of these tenant clusters. One that cannot be written is quarantined, and its
    * last records stay.
    */
-  drain(scopes: Iterable<TenantScope>, now: number): readonly RecordChange[] {
+  drain(scopes: Iterable<TenantScopeState>, now: number): readonly RecordChange[] {
     const changes: RecordChange[] = [];
     for (const scope of scopes) {
       const { name } = scope.scope;
@@ -121,7 +121,7 @@ export class TenantJournal {
   }
 
   /** Writes the progress of new tenant clusters, which a restart needs at least. */
-  begin(scopes: Iterable<TenantScope>): readonly RecordChange[] {
+  begin(scopes: Iterable<TenantScopeState>): readonly RecordChange[] {
     const changes: RecordChange[] = [];
     for (const { tenant, progress } of scopes) {
       const { id, hasOwnNodes: hasPrivateNodes } = tenant;
@@ -132,11 +132,8 @@ export class TenantJournal {
     return changes;
   }
 
-  /**
-   * Whether a tenant cluster can be written. After a failure it tries again, and quarantines it
-   * again if that fails.
-   */
-  canWrite(scope: TenantScope): boolean {
+  /** Whether a tenant cluster can be written. Retries after a failure, or quarantines it again. */
+  canWrite(scope: TenantScopeState): boolean {
     if (!this.#failed.has(scope.scope.name)) return true;
     const attempt = this.#attempt(scope, () => {
       for (const drained of drainAll(scope.tenant, () => true)) drained.putBack();
@@ -146,13 +143,13 @@ export class TenantJournal {
   }
 
   /** Forgets a tenant cluster that is gone. If it comes back, it starts without a journal. */
-  forget({ tenant: { id }, scope: { name } }: TenantScope): void {
+  forget({ tenant: { id }, scope: { name } }: TenantScopeState): void {
     this.#known.delete(id);
     this.#written.delete(id);
     this.#failed.delete(name);
   }
 
-  #attempt<T>({ scope: { name } }: TenantScope, write: () => T): T | undefined {
+  #attempt<T>({ scope: { name } }: TenantScopeState, write: () => T): T | undefined {
     try {
       const written = write();
       this.#failed.delete(name);
@@ -164,7 +161,7 @@ export class TenantJournal {
     }
   }
 
-  #changesOf({ tenant, progress }: TenantScope, now: number): readonly RecordChange[] {
+  #changesOf({ tenant, progress }: TenantScopeState, now: number): readonly RecordChange[] {
     const { id, hasOwnNodes: hasPrivateNodes } = tenant;
     const watches = tenant.watchPoints(now);
     const record = stateRecord(id, { progress, hasOwnNodes: hasPrivateNodes, watches });
@@ -180,7 +177,7 @@ export class TenantJournal {
 
 function stateRecord(
   id: string,
-  state: TenantState,
+  state: StoredTenantState,
 ): { readonly key: string; readonly value: string } {
   return { key: STATE_PREFIX + id, value: encodeState(state) };
 }

@@ -33,10 +33,7 @@ export interface TenantObjects {
    * a fleet of shared tenant clusters does not flood administrators with alarms.
    */
   readonly hasOwnNodes: boolean;
-  /**
-   * Set when no more data will come: the tenant cluster is gone, or is not metered through its API
-   * any more.
-   */
+  /** Set when no more data will come: the tenant cluster is gone or not metered through its API. */
   readonly ended: TenantObjectsEnd | undefined;
   /**
    * Makes new data of its API wait, so that its objects can be measured and written in slices.
@@ -81,18 +78,18 @@ export const NO_TENANT_OBJECTS: TenantObjectsList = {
 };
 
 /** A scope with the tenant cluster whose API it stands for. */
-export interface TenantScope extends ScopeState {
+export interface TenantScopeState extends ScopeState {
   readonly tenant: TenantObjects;
 }
 
-export function isTenant(member: ScopeState | TenantScope): member is TenantScope {
+export function isTenant(member: ScopeState | TenantScopeState): member is TenantScopeState {
   return 'tenant' in member;
 }
 
 /** The scopes of tenant clusters with private nodes, which come and go. */
 export interface TenantScopes {
   /** As of the last {@link refresh}. */
-  readonly all: readonly TenantScope[];
+  readonly all: readonly TenantScopeState[];
   /** Adds new tenant clusters. */
   refresh(now: number): void;
   /** Removes a tenant cluster whose last window is closed. */
@@ -120,11 +117,9 @@ export function createTenantScopes(options: TenantScopesOptions): TenantScopes {
   const { tenants } = options;
   /** Each is used once. A tenant cluster that returns with its id starts without the journal. */
   const restored = new Map(options.restored);
-  const scopes = new Map<string, TenantScope>();
+  const scopes = new Map<string, TenantScopeState>();
 
-  /**
-   * The progress of a new tenant cluster: it is metered from the window in which it first appears.
-   */
+  /** Progress of a new tenant cluster: metered from the window in which it first appears. */
   const joining = (now: number): ScopeProgress => {
     let progress = options.host();
     for (;;) {
@@ -160,7 +155,11 @@ export function tenantClusterOf(name: string): string | undefined {
 
 const NAME_PREFIX = `${TENANT_API}/`;
 
-function scopeOf(tenant: TenantObjects, progress: ScopeProgress, learntUntil: number): TenantScope {
+function scopeOf(
+  tenant: TenantObjects,
+  progress: ScopeProgress,
+  learntUntil: number,
+): TenantScopeState {
   const { id, observation } = tenant;
   return {
     tenant,

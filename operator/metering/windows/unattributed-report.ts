@@ -3,10 +3,7 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import { toSeconds } from './gpu-report.ts';
 
-/**
- * Objects without a known owner. Nobody is billed for them
- * (docs/reference/troubleshooting.md#unattributed-usage).
- */
+/** Objects without an owner, unbilled (docs/reference/troubleshooting.md#unattributed-usage). */
 export interface UnattributedReport {
   readonly total: number;
   /** The ten objects with the most GPU time: `namespace/name: reason (12 GPU-seconds)`. */
@@ -33,10 +30,7 @@ export function unattributedReport(
   };
 }
 
-/**
- * Reports GPU time that nobody is billed for: in metrics for every window, in the log once per
- * change.
- */
+/** Reports GPU time that nobody is billed for: metrics for every window, a log line per change. */
 export class UnattributedWatch {
   readonly #metrics: Pick<CollectorMetrics, 'unattributedObjects' | 'unattributedGpuSeconds'>;
   readonly #logger: Logger;

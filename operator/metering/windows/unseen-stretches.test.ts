@@ -36,7 +36,7 @@ async function restart(down: number, environment = {}) {
 }
 
 describe('a stop after which watches have to list', () => {
-  test('of sixteen minutes leaves pods that came and went in it unbilled, and nothing said so', async () => {
+  test('of sixteen minutes leaves pods that came and went in it unbilled, and nothing reports it', async () => {
     const { clock, ledger, process, startedAt } = await restart(960);
     await pass(clock, 60);
     // What existed before and after the stop is billed to the second.

@@ -2,7 +2,7 @@ import type { Bracket } from '../../kubernetes/source.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import { type Gaps, UNSEEN } from './gaps.ts';
 import type { Scopes, UnseenStretch } from './scopes.ts';
-import { TENANT_API, type TenantScope } from './tenant-scopes.ts';
+import { TENANT_API, type TenantScopeState } from './tenant-scopes.ts';
 
 export interface UnseenStretchesOptions {
   readonly scopes: Pick<Scopes, 'unseen' | 'windowMs'>;
@@ -34,7 +34,7 @@ export class UnseenStretches {
    * Notes new stretches of this cluster and of these tenant clusters. Call it before each write of
    * their watches' resume points.
    */
-  note(tenants: Iterable<TenantScope>): void {
+  note(tenants: Iterable<TenantScopeState>): void {
     this.#noteAll(this.#options.scopes.unseen());
     // Tenant clusters share the watch of this cluster's nodes. Its stretches are read by now.
     this.#noteAll([...tenants].flatMap(unseenInTenantApi));
@@ -59,7 +59,7 @@ export class UnseenStretches {
   }
 }
 
-function unseenInTenantApi({ tenant, scope }: TenantScope): readonly UnseenStretch[] {
+function unseenInTenantApi({ tenant, scope }: TenantScopeState): readonly UnseenStretch[] {
   const scopes = scope.expected ? [tenant.id] : [];
   return tenant.sources
     .filter(({ resource }) => resource.plural !== SLICES)

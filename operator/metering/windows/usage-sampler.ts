@@ -160,10 +160,7 @@ class ListSampler {
   }
 }
 
-/**
- * Adds a reading. Returns why it cannot, `what: where: "input"`; undefined if it was added or is
- * not needed.
- */
+/** Adds a reading if it is needed. Returns why it cannot, `what: where: "input"`, or undefined. */
 function addSample(list: UsageList, reading: PodReading, at: number): string | undefined {
   if (reading.kind === 'malformed') return reading.problem;
   const { namespace, name, cpu, memory } = reading;
@@ -241,10 +238,7 @@ export function createHostUsage(options: HostUsageOptions): HostUsage {
   };
 }
 
-/**
- * Namespaces of tenant clusters that are billed by pod usage, including tenant clusters that are
- * leaving.
- */
+/** Namespaces of tenant clusters that are billed by pod usage, including leaving ones. */
 function wantedNamespaces(
   { tenantClusters }: Observation,
   watched: readonly string[],

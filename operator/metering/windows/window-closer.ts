@@ -10,7 +10,7 @@ import type { Observation } from '../timelines/observation.ts';
 import { sampleValidMs } from '../timelines/usage-samples.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { Span, Tracer } from '../../telemetry/tracer.ts';
+import type { TraceSpan, Tracer } from '../../telemetry/tracer.ts';
 import { TimeSlice } from '../../telemetry/time-slice.ts';
 import type { AppendEnd, Appender } from './appender.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
@@ -63,11 +63,11 @@ export interface WindowCloserOptions {
 }
 
 /** A window that is being closed. */
-interface Closing {
+interface ClosingWindow {
   /** When measuring began, monotonic. */
   readonly begun: number;
   readonly slice: TimeSlice;
-  readonly span: Span | undefined;
+  readonly span: TraceSpan | undefined;
 }
 
 /** The result of a window, and the records that go with its events. */
@@ -120,10 +120,7 @@ export class WindowCloser {
     return this.#closedUntil;
   }
 
-  /**
-   * Closes all due windows that can be closed, oldest first. Returns the reason if it cannot
-   * continue.
-   */
+  /** Closes all due windows that can be, oldest first. Returns why it cannot continue, if so. */
   async closeDue(signal: AbortSignal): Promise<AppendEnd | undefined> {
     const end = await this.#closeAllDue(signal);
     if (end === undefined) this.#isClosing = false;
@@ -150,7 +147,7 @@ export class WindowCloser {
 
   async #closeNext(
     due: DueWindow,
-    closing: Closing,
+    closing: ClosingWindow,
     signal: AbortSignal,
   ): Promise<AppendEnd | undefined> {
     const end = await this.#gpus.load(due.window.start, signal);
@@ -164,7 +161,11 @@ export class WindowCloser {
    * change meanwhile, so events and journal are of the same moment. What watches deliver meanwhile
    * is late for this window.
    */
-  async #measureAndSettle(next: DueWindow, { slice }: Closing, now: number): Promise<Written> {
+  async #measureAndSettle(
+    next: DueWindow,
+    { slice }: ClosingWindow,
+    now: number,
+  ): Promise<Written> {
     const still = new Standstill(next.members, this.#options);
     try {
       const measured = await slice.take(this.#measure(next, still, slice));
@@ -185,7 +186,7 @@ export class WindowCloser {
 
   async #close(
     next: DueWindow,
-    closing: Closing,
+    closing: ClosingWindow,
     signal: AbortSignal,
   ): Promise<AppendEnd | undefined> {
     const { begun, slice, span } = closing;

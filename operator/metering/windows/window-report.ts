@@ -19,10 +19,7 @@ import {
   UnattributedWatch,
 } from './unattributed-report.ts';
 
-/**
- * The result of closing a window. A window whose scopes close at different times has one report for
- * each time.
- */
+/** The result of closing a window; one for each time if its scopes close at different times. */
 export interface WindowReport {
   /** RFC 3339. */
   readonly windowStart: string;
@@ -60,10 +57,7 @@ export interface WindowReport {
    * their pods are billed as shared.
    */
   readonly contestedNodes: readonly ContestedNode[];
-  /**
-   * Problems of the last day with what tenants report about private nodes; absent if there are
-   * none.
-   */
+  /** Problems of the last day with tenants' reports about private nodes; absent without any. */
   readonly privateNodeProblems?: readonly string[];
   /** Object time that closed windows billed too much and that is not given back yet, seconds. */
   readonly openCreditSeconds: number;

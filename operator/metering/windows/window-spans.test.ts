@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { cluster } from '../meters/testing/objects.ts';
-import type { Span, SpanAttributes, Tracer } from '../../telemetry/tracer.ts';
+import type { TraceSpan, SpanAttributes, Tracer } from '../../telemetry/tracer.ts';
 import { clockAt, eventsOf, pass, running, startProcess } from './testing/harness.ts';
 
 interface EndedSpan {
@@ -15,7 +15,7 @@ interface EndedSpan {
 /** Records spans in the order in which they end. */
 function recorder(): { readonly tracer: Tracer; readonly spans: readonly EndedSpan[] } {
   const spans: EndedSpan[] = [];
-  const begun = (name: string, given: SpanAttributes, inside: { parent?: string }): Span => ({
+  const begun = (name: string, given: SpanAttributes, inside: { parent?: string }): TraceSpan => ({
     child: (child, attributes = {}) => begun(child, attributes, { parent: name }),
     end: (attributes = {}, problem) => {
       spans.push({ name, ...inside, attributes: { ...given, ...attributes }, problem });

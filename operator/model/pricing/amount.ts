@@ -1,5 +1,5 @@
 import { decimalFromNanos } from '../decimal.ts';
-import type { Charge } from '../price-book.ts';
+import type { PriceCharge } from '../price-book.ts';
 
 const AMOUNT = /^(\d+)(?:\.(\d*?)0*)?$/;
 const PLACES = 12;
@@ -33,7 +33,7 @@ interface TierFields {
  * Returns a charge with the fields that a rate of a PriceBook has. Amounts and quantities are
  * decimal text.
  */
-export function chargeFields(charge: Charge): {
+export function chargeFields(charge: PriceCharge): {
   readonly amount?: string;
   readonly graduated?: readonly TierFields[];
   readonly volume?: readonly TierFields[];
@@ -55,7 +55,7 @@ export function chargeFields(charge: Charge): {
 }
 
 /** A charge as a text for people: `0.08 up to 1000, 0.05 beyond`. */
-export function chargeText(charge: Charge): string {
+export function chargeText(charge: PriceCharge): string {
   const { amount, graduated, volume, included } = chargeFields(charge);
   const text =
     amount ??

@@ -1,17 +1,14 @@
-import type { Charge, Price, PriceBook } from '../price-book.ts';
+import type { PriceCharge, Price, PriceBook } from '../price-book.ts';
 import { chargeText } from './amount.ts';
 import { sameCharge } from './same-charge.ts';
 
 /** A price of a book as of a day. */
 export type PriceOnDay = Omit<Price, 'rates'> & {
   /** Absent if the price is withdrawn on that day. */
-  readonly charge?: Charge;
+  readonly charge?: PriceCharge;
 };
 
-/**
- * The prices of a book that have started by a UTC day such as `2026-12-01`, including withdrawn
- * ones.
- */
+/** A book's prices that have started by a UTC day, `2026-12-01`, with withdrawn ones. */
 export function pricesOn(
   { prices }: Pick<PriceBook, 'prices'>,
   day: string,
@@ -32,7 +29,7 @@ export interface WantedPrice {
   /** Its name in the book. */
   readonly price: string;
   /** Absent if the book has withdrawn it: the billing system should have none. */
-  readonly charge?: Charge;
+  readonly charge?: PriceCharge;
   /** Why the billing system cannot have it, for people. */
   readonly impossible?: string;
 }
@@ -64,7 +61,7 @@ export interface PriceThere {
   /** The id or name with which people find it there. */
   readonly id: string;
   /** A text for people if no price book has such a charge. */
-  readonly charge: Charge | string;
+  readonly charge: PriceCharge | string;
   /** Nobody has set a price: it is free because the billing system requires an entry. */
   readonly isUnset?: true;
 }
@@ -83,28 +80,28 @@ export type PriceDifference =
       readonly kind: 'create';
       readonly price: string;
       readonly place: string;
-      readonly wanted: Charge;
+      readonly wanted: PriceCharge;
     }
   | {
       readonly kind: 'change';
       readonly price: string;
       readonly place: string;
       readonly id: string;
-      readonly wanted: Charge;
-      readonly there: Charge | string;
+      readonly wanted: PriceCharge;
+      readonly there: PriceCharge | string;
     }
   | {
       readonly kind: 'end';
       readonly price: string;
       readonly place: string;
       readonly id: string;
-      readonly there: Charge | string;
+      readonly there: PriceCharge | string;
     }
   | {
       readonly kind: 'foreign';
       readonly place: string;
       readonly id: string;
-      readonly there: Charge | string;
+      readonly there: PriceCharge | string;
     }
   | { readonly kind: 'same'; readonly price: string; readonly place: string; readonly id: string }
   | {
@@ -182,6 +179,6 @@ export function differenceText(difference: PriceDifference): string | undefined 
   return `${place} costs ${there} instead of ${chargeText(difference.wanted)} by "${difference.price}"`;
 }
 
-function thereText(there: Charge | string): string {
+function thereText(there: PriceCharge | string): string {
   return typeof there === 'string' ? there : chargeText(there);
 }

@@ -1,5 +1,5 @@
 import type { UsageEvent } from '../event.ts';
-import type { Charge, Price, PriceBook } from '../price-book.ts';
+import type { PriceCharge, Price, PriceBook } from '../price-book.ts';
 
 /** The fields of usage that prices depend on. */
 export type PricedUsage = Pick<UsageEvent, 'metric' | 'sku' | 'region' | 'dimensions'>;
@@ -9,7 +9,7 @@ export interface FoundPrice {
   readonly name: string;
   /** When its rate started, `2026-12-01`. */
   readonly from: string;
-  readonly charge: Charge;
+  readonly charge: PriceCharge;
 }
 
 /** The prices of a book, which must have no ties ({@link areTied}). */

@@ -1,11 +1,11 @@
-import type { Charge, Tier } from '../price-book.ts';
+import type { PriceCharge, Tier } from '../price-book.ts';
 
 /**
  * The canonical form of a charge: all charges with the same cost for every quantity share it.
  * Billing systems have tiers but no included quantities, so these become a first tier of 0. An
  * included quantity beside `volume` cannot, and stays.
  */
-export function plainCharge(charge: Charge): Charge {
+export function plainCharge(charge: PriceCharge): PriceCharge {
   if (charge.kind === 'volume' && charge.tiers.length > 0) {
     const plain = merged(charge.tiers, charge.beyondPicos);
     if (plain.length > 0) return { ...charge, tiers: plain };
@@ -25,7 +25,7 @@ export function plainCharge(charge: Charge): Charge {
 }
 
 /** Whether two charges cost the same for every quantity. */
-export function sameCharge(a: Charge, b: Charge): boolean {
+export function sameCharge(a: PriceCharge, b: PriceCharge): boolean {
   return textOf(plainCharge(a)) === textOf(plainCharge(b));
 }
 
@@ -34,7 +34,7 @@ function merged(tiers: readonly Tier[], beyondPicos: bigint): readonly Tier[] {
   return tiers.filter(({ picos }, index) => picos !== (tiers[index + 1]?.picos ?? beyondPicos));
 }
 
-function textOf(charge: Charge): string {
+function textOf(charge: PriceCharge): string {
   return JSON.stringify(charge, (_, value: unknown) =>
     typeof value === 'bigint' ? String(value) : value,
   );

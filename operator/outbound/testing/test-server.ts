@@ -1,7 +1,7 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 
-/** A request as a {@link TestServer} received it. */
+/** A request as a {@link HttpTestServer} received it. */
 export interface ReceivedRequest {
   readonly method: string;
   /** Path and query. */
@@ -10,7 +10,7 @@ export interface ReceivedRequest {
   readonly body: string;
 }
 
-export interface TestServer {
+export interface HttpTestServer {
   readonly url: string;
   readonly port: number;
   /** Everything received, oldest first. */
@@ -19,14 +19,14 @@ export interface TestServer {
 }
 
 /** A test's answer. The socket is for tests that cut the connection instead. */
-export type Answer = (
+export type Responder = (
   request: ReceivedRequest,
   response: ServerResponse,
   socket: Socket,
 ) => void | Promise<void>;
 
 /** A real HTTP server on a free port of 127.0.0.1, for tests. */
-export async function startTestServer(answer: Answer): Promise<TestServer> {
+export async function startTestServer(answer: Responder): Promise<HttpTestServer> {
   const requests: ReceivedRequest[] = [];
   const server = createServer((incoming, response) => {
     const chunks: Buffer[] = [];

@@ -23,7 +23,7 @@ import { PrometheusMetering, type PrometheusMeteringOptions } from '../prometheu
 import { createPrometheusMetrics, type PrometheusMetrics } from '../prometheus-metrics.ts';
 
 /** One run of metering by Prometheus, on a clock that the test moves and a real HTTP connection. */
-export interface Life {
+export interface PrometheusRun {
   readonly metering: PrometheusMetering;
   readonly metrics: PrometheusMetrics;
   readonly logs: readonly string[];
@@ -67,7 +67,7 @@ export function builtInMeasures({ prometheus }: Settings): readonly Measure[] {
   return [createEgressMeasure(prometheus.preset), createUtilizationMeasure(prometheus.preset)];
 }
 
-export async function live(options: LifeOptions): Promise<Life> {
+export async function live(options: LifeOptions): Promise<PrometheusRun> {
   const { clock, history } = options;
   const settings = settingsOf(options.environment);
   const registry = new Registry();

@@ -105,9 +105,7 @@ const RESERVED = new Set([
   'x-svc-signature',
 ]);
 
-/**
- * `Name=value,Name=value`. A value may contain `=` but no comma. Each value counts as a credential.
- */
+/** `Name=value,Name=value`. A value may have `=` but no comma. Each counts as a credential. */
 export function headers(): Parser<ReadonlyMap<string, Secret>> {
   const fix = 'write Name=value,Name=value';
   return {

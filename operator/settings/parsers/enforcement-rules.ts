@@ -2,20 +2,14 @@ import { isRecord } from '../../model/is-record.ts';
 import { fieldItems } from './lists.ts';
 import { invalid, type Parser, valid } from './parser.ts';
 
-/**
- * The billing states of a tenant, from the least to the most severe
- * (docs/how-to/enforcement.md#states).
- */
+/** A tenant's billing states, least severe first (docs/how-to/enforcement.md#states). */
 export const BILLING_STATES = ['active', 'warning', 'delinquent', 'suspended'] as const;
 export type BillingState = (typeof BILLING_STATES)[number];
 
 const EVENT_TYPE = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 const FIX_RULE = 'write event.type=active, warning, delinquent or suspended';
 
-/**
- * `event.type=state,...`; in a field a list of `event` and `state`
- * (docs/how-to/enforcement.md#rules).
- */
+/** `event.type=state,...`; in fields a list of both (docs/how-to/enforcement.md#rules). */
 export function enforcementRules(): Parser<ReadonlyMap<string, BillingState>> {
   return {
     accepts: 'list of `event.type=state`',

@@ -52,10 +52,7 @@ export function qualifiedName(kind: string, example: string): Parser<string> {
 /** At the beginning of a key it stands for the name that the key itself contains. */
 export const NAMED_BY_KEY = '*.';
 
-/**
- * The key of a label or annotation that names a tenant: by its value, or by the beginning of the
- * key.
- */
+/** Key of a label or annotation that names a tenant: by its value, or by the key's start. */
 export function namingKey(): Parser<string> {
   return {
     accepts: 'a label or annotation key; `*.` in its beginning stands for the name',

@@ -38,9 +38,7 @@ export function invalid(what: string, fix: string, input?: string): ParseProblem
   return { kind: 'problem', what, fix, input };
 }
 
-/**
- * The value of a text that is known to be valid, such as a default. Throws a TypeError otherwise.
- */
+/** The value of a text known to be valid, such as a default. Throws TypeError otherwise. */
 export function parseOrThrow<T>(parser: Parser<T>, text: string): T {
   const parsed = parser.parse(text);
   if (parsed.kind === 'value') return parsed.value;

@@ -17,7 +17,7 @@ test('keys of a rotation keep their order: the first is the one that signs', () 
   expect(parsed.value.map((key) => `${key.reveal()}\n`)).toStrictEqual(keys);
 });
 
-test('keys that sign nothing here are refused, and nothing of them is said', () => {
+test('keys that sign nothing here are refused, and nothing of them is shown', () => {
   const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
   const other = generateKeyPairSync('ec', { namedCurve: 'P-384' }).privateKey;
   for (const text of [

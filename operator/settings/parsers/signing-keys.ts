@@ -27,9 +27,7 @@ export function signingKeys(): Parser<readonly Secret[]> {
   };
 }
 
-/**
- * The algorithm of a private key in the names of JSON Web Tokens; undefined for unsupported keys.
- */
+/** A private key's algorithm in names of JSON Web Tokens; undefined for unsupported keys. */
 export function signingAlgorithm(key: KeyObject): 'EdDSA' | 'ES256' | undefined {
   if (key.asymmetricKeyType === 'ed25519') return 'EdDSA';
   const isP256 = key.asymmetricKeyDetails?.namedCurve === 'prime256v1';

@@ -30,9 +30,7 @@ export function baseUrl(): Parser<string> {
   };
 }
 
-/**
- * The URL of a Prometheus API. `user:password@` is accepted and returned separately as `basicAuth`.
- */
+/** URL of a Prometheus API. `user:password@` is returned separately as `basicAuth`. */
 export function prometheusUrl(): Parser<{ readonly url: string; readonly basicAuth?: Secret }> {
   return {
     accepts: 'URL, also with `user:password@`',

@@ -40,24 +40,21 @@ export interface Setting {
 /** Settings by their keys in a part of `Settings`, or variables by name. */
 export type SettingTable = Readonly<Record<string, Setting>>;
 
-type Parsed<S extends Setting> = S['parser'] extends Parser<infer T> ? T : never;
+type ParsedSetting<S extends Setting> = S['parser'] extends Parser<infer T> ? T : never;
 
 /** The type of a setting's value. It can be undefined only without a default. */
 export type ValueOf<S extends Setting> = S extends { default: string } | { absent: unknown }
-  ? Parsed<S>
-  : Parsed<S> | undefined;
+  ? ParsedSetting<S>
+  : ParsedSetting<S> | undefined;
 
 type Fixed<T extends SettingTable> = {
   [K in keyof T]: T[K] extends { default: string } | { absent: unknown } ? K : never;
 }[keyof T];
 
-/**
- * The part of `Settings` that a table describes: one field for each key, optional without a
- * default.
- */
+/** The part of `Settings` that a table describes: a field per key, optional if no default. */
 export type SettingsOf<T extends SettingTable> = {
-  readonly [K in Fixed<T>]: Parsed<T[K]>;
-} & { readonly [K in Exclude<keyof T, Fixed<T>>]?: Parsed<T[K]> };
+  readonly [K in Fixed<T>]: ParsedSetting<T[K]>;
+} & { readonly [K in Exclude<keyof T, Fixed<T>>]?: ParsedSetting<T[K]> };
 
 /** The value of a setting that is not set; undefined if it has no default. */
 export function defaultOf({ parser, default: text, absent }: Setting): unknown {

@@ -9,7 +9,7 @@ import {
 import type { MetricObjectWithValues, MetricValue, Registry } from 'prom-client';
 import type { TimeRange } from '../../model/window.ts';
 
-type Source = MetricObjectWithValues<MetricValue<string>>;
+type PrometheusMetric = MetricObjectWithValues<MetricValue<string>>;
 /** Values of a histogram or a summary have the name of their series. */
 type Value = MetricValue<string> & { readonly metricName?: string };
 
@@ -25,7 +25,7 @@ export async function metricData(registry: Registry, period: TimeRange): Promise
   return sources.flatMap((source) => dataOf(source, period));
 }
 
-function dataOf(source: Source, period: TimeRange): readonly MetricData[] {
+function dataOf(source: PrometheusMetric, period: TimeRange): readonly MetricData[] {
   // prom-client's type declares numbers, but the value is a name.
   const type = String(source.type);
   const values: readonly Value[] = source.values.filter(({ value }) => Number.isFinite(value));
@@ -49,7 +49,7 @@ function dataOf(source: Source, period: TimeRange): readonly MetricData[] {
   }));
 }
 
-function descriptorOf({ name, help }: Pick<Source, 'name' | 'help'>) {
+function descriptorOf({ name, help }: Pick<PrometheusMetric, 'name' | 'help'>) {
   return { name, description: help, unit: '', valueType: ValueType.DOUBLE };
 }
 

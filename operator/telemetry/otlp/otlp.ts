@@ -17,7 +17,7 @@ import {
 import { BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
 import type { Registry } from 'prom-client';
 import type { Clock } from '../clock.ts';
-import type { Span, SpanAttributes, Tracer } from '../tracer.ts';
+import type { TraceSpan, SpanAttributes, Tracer } from '../tracer.ts';
 import { metricData } from './metric-data.ts';
 
 /**
@@ -120,7 +120,7 @@ function started(
   name: string,
   attributes: SpanAttributes,
   parent?: SdkSpan,
-): Span {
+): TraceSpan {
   const context = parent === undefined ? ROOT_CONTEXT : trace.setSpan(ROOT_CONTEXT, parent);
   const span = tracer.startSpan(name, { attributes }, context);
   return {

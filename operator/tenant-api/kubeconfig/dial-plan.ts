@@ -122,9 +122,7 @@ function serviceOf(
 /** `name.namespace`, with or without `.svc` and the cluster's domain. */
 const SERVICE = /^(?<name>[^.]+)\.(?<namespace>[^.]+)(\.svc(\..*)?)?\.?$/;
 
-/**
- * Returns why an alias Service is refused: anyone who may edit the Service can point it anywhere.
- */
+/** Returns why an alias Service is refused: whoever may edit it can point it anywhere. */
 function aliasProblem(
   { hostname }: URL,
   { externalName }: Extract<DialRule, { kind: 'tenant' }>,

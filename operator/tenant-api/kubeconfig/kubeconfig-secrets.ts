@@ -33,19 +33,14 @@ export class KubeconfigSecrets {
     this.#options = options;
   }
 
-  /**
-   * Watches the Secrets of this name until the signal aborts, and no others; undefined for none.
-   */
+  /** Watches only Secrets of this name until the signal aborts; undefined for none. */
   follow(name: string | undefined, signal: AbortSignal): void {
     if (name === this.#watch?.name) return;
     this.#watch?.stop();
     this.#watch = name === undefined ? undefined : new SecretsWatch(name, this.#options, signal);
   }
 
-  /**
-   * Returns the Secret's kubeconfig, or undefined if it may not be watched: then request it by
-   * name.
-   */
+  /** Returns the Secret's kubeconfig; undefined if it may not be watched: request it by name. */
   async read(
     namespace: string,
     name: string,

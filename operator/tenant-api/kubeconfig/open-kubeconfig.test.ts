@@ -119,7 +119,7 @@ test('a tenant’s API gets its own credential, and nothing of ours', async () =
   ]);
 });
 
-test('a client certificate is shown to the server that asks for one', async () => {
+test('a client certificate is shown to the server that requests one', async () => {
   const server = await serve((_, response) => void response.end('{}'), {
     ca: certificates.authority,
     requestCert: true,

@@ -16,9 +16,7 @@ export type OpenedKubeconfig =
   /** The reason names the offending field. It quotes only addresses of the kubeconfig. */
   | { readonly kind: 'refused'; readonly reason: string };
 
-/**
- * Makes a connection from a kubeconfig of a foreign author, if that is allowed. Dials nothing yet.
- */
+/** Makes a connection from a foreign author's kubeconfig, if allowed. Dials nothing yet. */
 export type OpenKubeconfig = (text: Secret, cluster: TenantCluster) => OpenedKubeconfig;
 
 export function createOpenKubeconfig(options: {

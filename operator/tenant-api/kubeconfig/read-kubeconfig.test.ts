@@ -108,7 +108,7 @@ test.each<[string, Parameters<typeof kubeconfigText>[0], string]>([
   ['settings of its own', { file: { preferences: { colors: true } } }, 'preferences: not accepted'],
   ['extensions', { cluster: { extensions: [] } }, 'clusters[0].cluster.extensions: not accepted'],
   ['a field that is a novel', { user: { ['x y'.repeat(99)]: 'x' } }, 'users[0].user.(unprintable)'],
-])('what is wrong is said by its field: %s', (_, parts, expected) => {
+])('what is wrong is reported by its field: %s', (_, parts, expected) => {
   const reason = reasonOf(kubeconfigText(parts));
   expect(reason).toContain(expected);
   expect(reason).not.toContain('canary');

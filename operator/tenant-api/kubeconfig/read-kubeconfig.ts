@@ -5,10 +5,7 @@ export type { ForeignKubeconfig } from './values.ts';
 
 export type ReadKubeconfig =
   | { readonly kind: 'accepted'; readonly kubeconfig: ForeignKubeconfig }
-  /**
-   * Each reason names the offending field and never quotes a value: any of them may be a
-   * credential.
-   */
+  /** Each reason names the field and never quotes a value: any may be a credential. */
   | { readonly kind: 'refused'; readonly reason: string };
 
 /** Usual kubeconfigs have 6 to 10 KiB. */
@@ -151,9 +148,7 @@ function isEmpty(node: YamlNode): boolean {
   return node.kind === 'list' ? node.items.length === 0 : node.entries.size === 0;
 }
 
-/**
- * Returns a field's path for messages. Unknown names are the tenant's own text, so they are cut.
- */
+/** Returns a field's path for messages. Cuts unknown names: they are the tenant's own text. */
 function path(where: string, field: string): string {
   const shown = /^[\w.-]{1,63}$/.test(field) ? field : '(unprintable)';
   return where === '' ? shown : `${where}.${shown}`;

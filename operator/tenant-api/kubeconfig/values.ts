@@ -122,9 +122,7 @@ function readCertificates(
 ):
   | {
       readonly pem: string;
-      /**
-       * Earliest end of the certificates, milliseconds since the epoch; NaN without a valid date.
-       */
+      /** Earliest end of the certificates, ms since the epoch; NaN without a valid date. */
       readonly validUntil: number;
     }
   | undefined {

@@ -121,7 +121,7 @@ describe('what is read in another thread is not what is read here', () => {
   });
 });
 
-describe('what crosses over is more than was asked for', () => {
+describe('what crosses over is more than was requested', () => {
   test.each<[string, unknown, object]>([
     [
       'a quarter of a million values',

@@ -27,7 +27,7 @@ const withMetadata = (more: object) => ({ ...NODE, metadata: { ...NODE.metadata,
 const nested = (depth: number): unknown =>
   Array.from({ length: depth }).reduce<unknown>((inner) => ({ a: inner }), 'x');
 
-test('an object as Kubernetes makes it is believed', () => {
+test('an object as Kubernetes makes it is trusted', () => {
   expect(foreignObjectProblem(NODE)).toBeUndefined();
   const bare = { metadata: { name: 'a', uid: 'u', resourceVersion: '1', labels: null } };
   expect(foreignObjectProblem(bare)).toBeUndefined();

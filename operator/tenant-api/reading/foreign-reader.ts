@@ -46,7 +46,7 @@ const LEAST_REST_MS = 2;
 const MOST_REST_MS = 100;
 const RESTART = { baseMs: 200, capMs: 10_000 } as const;
 
-interface Job {
+interface ReadJob {
   readonly owner: string;
   readonly given: ForeignBytes;
   readonly answer: (answer: ForeignAnswer) => void;
@@ -66,10 +66,10 @@ export class ForeignReader {
   readonly #backoff: Backoff;
   readonly #closing = new AbortController();
   readonly #accounts = new Map<string, Account>();
-  #waiting: Job[] = [];
+  #waiting: ReadJob[] = [];
   #worker: Worker | undefined;
   /** The one job in the thread. With one job at a time, the end of the thread has one cause. */
-  #inHand: Job | undefined;
+  #inHand: ReadJob | undefined;
   #watchdog: NodeJS.Timeout | undefined;
   #isPausing = false;
 
@@ -90,7 +90,7 @@ export class ForeignReader {
           signal.removeEventListener('abort', abort);
           resolve(stated);
         };
-        const job: Job = { owner, given, answer };
+        const job: ReadJob = { owner, given, answer };
         const abort = (): void => {
           this.#waiting = this.#waiting.filter((each) => each !== job);
           answer(ABORTED);

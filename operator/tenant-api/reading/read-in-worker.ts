@@ -62,10 +62,7 @@ export function readSeparate(
   };
 }
 
-/**
- * Returns the view of an object from {@link readSeparate}. Objects with the same `api` share
- * values.
- */
+/** Returns an object's view from {@link readSeparate}. Objects of one `api` share values. */
 export function readView<T extends Projected>(api: Api): Projection<T> {
   return ({ view }) => (typeof view === 'string' ? (decodeJson(view, api) as T) : undefined);
 }
@@ -80,9 +77,7 @@ function reasonOf(answer: ForeignAnswer): string {
   return 'reason' in answer ? answer.reason : 'an answer of another kind';
 }
 
-/**
- * Yields complete lines: cuts each chunk after its last line end. Drops an incomplete last line.
- */
+/** Yields complete lines: cuts chunks after their last line end. Drops an incomplete end. */
 async function* completeLines(
   chunks: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>> {

@@ -7,7 +7,7 @@ import type { Cursor, Ledger } from '../../../ledger/ledger.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent } from '../../../ledger/testing/events.ts';
 import { createReaders } from '../../../ledger/postgres/readers.ts';
 import { schemaOf } from '../../../ledger/postgres/schema-name.ts';
-import type { Row } from '../../../ledger/postgres/session.ts';
+import type { DatabaseRow } from '../../../ledger/postgres/session.ts';
 import { cursorOf } from '../../../ledger/postgres/state.ts';
 import { openTestStream } from '../../../ledger/testing/postgres-ledger.ts';
 import { deriveEventId } from '../../../model/event-id.ts';
@@ -105,7 +105,7 @@ export async function playMeter(
     columns: string,
     name: string,
     prefix: string,
-  ): Promise<readonly Row[]> => {
+  ): Promise<readonly DatabaseRow[]> => {
     const readers = createReaders(database);
     const text = `select ${columns} from meterfeed_hub.${name} where starts_with(${name === 'cursor' ? 'destination' : 'key'}, $1)`;
     const rows = await readers.query({ text, values: [own + prefix] });

@@ -7,7 +7,7 @@ import type { UsageItem } from '../../usage/usage-sums.ts';
 import type { CountedUsage, OngoingUsage } from '../account.ts';
 
 /** Everything that a tenant has and does, as a test knows it. */
-export interface World {
+export interface NaiveWorld {
   readonly book: PriceBook;
   readonly counts: Budget['counts'];
   readonly from: number;
@@ -20,7 +20,7 @@ export interface World {
  * What is used at a moment, added up from the beginning: each item priced by its own day, and what
  * goes on by the day on which it begins.
  */
-export function naivelyUsed(world: World, at: number): bigint {
+export function naivelyUsed(world: NaiveWorld, at: number): bigint {
   const { book, counts, from, stored, ongoing = [] } = world;
   const months = new Map<
     string,
@@ -69,7 +69,7 @@ export function naivelyUsed(world: World, at: number): bigint {
 
 /** The first millisecond at which so much is used, looked for one by one. */
 export function naivelyReached(
-  world: World,
+  world: NaiveWorld,
   level: bigint,
   from: number,
   until: number,

@@ -13,10 +13,7 @@ export type ApplyMarksOutcome =
   | { readonly kind: 'gone' }
   | { readonly kind: 'failed'; readonly reason: string };
 
-/**
- * The field manager of the marks. Not that of status, so that applying one does not remove the
- * other.
- */
+/** Field manager of the marks. Not that of status: applying one would remove the other. */
 const FIELD_MANAGER = 'meterfeed-enforcement';
 
 const KINDS: Readonly<Record<PlannedMarks['kind'], Omit<ApiResource, 'namespace'>>> = {
@@ -55,9 +52,7 @@ export async function applyMarks(
   return { kind: 'failed', reason: describeFailure(outcome) };
 }
 
-/**
- * Leaves out empty maps: they would remain owned by this field manager on an object without marks.
- */
+/** Leaves out empty maps: this field manager would own them on an object without marks. */
 function withoutEmpty({ labels, annotations }: Marks): Partial<Marks> {
   return {
     ...(Object.keys(labels).length > 0 && { labels }),
@@ -72,9 +67,7 @@ const REASONS: Readonly<Record<string, string>> = {
   suspended: 'BillingStateSuspended',
 };
 
-/**
- * The Kubernetes Event of a control plane whose billing state changed; undefined for other changes.
- */
+/** The Event of a control plane whose billing state changed; undefined for other changes. */
 export function stateEvent(
   { kind, uid, namespace, name, observed, desired }: PlannedMarks,
   keys: ReturnType<typeof stateKeys>,

@@ -5,9 +5,7 @@ import type { Metadata } from '../../../discovery/views.ts';
  * admission policy of config/components/suspension-policy reads. It changes those for people.
  */
 
-/**
- * On a namespace with pods of a suspended tenant cluster. The policy checks no other namespaces.
- */
+/** On a namespace with a suspended tenant cluster's pods. The policy checks no others. */
 export const SUSPENDED_LABEL = 'meterfeed.io/suspended';
 
 /**
@@ -27,9 +25,7 @@ export interface Marks {
 
 export const NO_MARKS: Marks = { labels: {}, annotations: {} };
 
-/**
- * The keys for people: `<label prefix>/billing-state` and so on (docs/how-to/enforcement.md#modes).
- */
+/** Keys for people: `<label prefix>/billing-state` … (docs/how-to/enforcement.md#modes). */
 export function stateKeys(labelPrefix: string) {
   return {
     state: `${labelPrefix}/billing-state`,

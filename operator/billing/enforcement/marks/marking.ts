@@ -37,18 +37,12 @@ export interface MarkingOptions {
   readonly logger: Logger;
 }
 
-/**
- * The marks that were applied to an object. Prevents applying them again before the watch shows
- * them.
- */
+/** Marks applied to an object. Prevents applying them again before the watch shows them. */
 interface Applied {
   readonly uid: string;
   readonly desired: string;
   readonly before: string;
-  /**
-   * The marks after applying. They differ from `desired` when another field manager owns one of the
-   * keys.
-   */
+  /** The marks after applying. Another field manager's keys differ from `desired`. */
   readonly after: string;
   readonly at: number;
 }
@@ -128,10 +122,7 @@ export class Marking {
     }
   }
 
-  /**
-   * True when the marks were applied and the watch has not shown them yet, or shows all that it
-   * ever will.
-   */
+  /** True once the marks are applied and the watch does not show them yet, or shows all it will. */
   #isUnderWay(key: string, object: PlannedMarks): boolean {
     const last = this.#applied.get(key);
     if (last === undefined || last.uid !== object.uid) return false;

@@ -1,9 +1,8 @@
-import type { RecordChange } from '../../../ledger/ledger.ts';
+import type { RecordChange, RecordStore } from '../../../ledger/ledger.ts';
 import type { CustomerAnswer } from '../../../destinations/destination.ts';
 import type { Tenant } from '../../../model/tenant.ts';
 import type { AlertCustomer } from '../../../destinations/alerts.ts';
 import type { DestinationType } from '../../../model/destination-type.ts';
-import type { RecordStore } from './state-store.ts';
 
 const PREFIX = 'enforcement/customer/';
 
@@ -25,7 +24,7 @@ export type TenantsOfCustomer =
   | { readonly kind: 'failed'; readonly reason: string };
 
 /** Maps the customers of billing systems to tenants. */
-export interface Customers {
+export interface TenantsByCustomer {
   tenantsOf(
     provider: DestinationType,
     customer: AlertCustomer,
@@ -49,7 +48,7 @@ export function createCustomers(options: {
   /** Tenants that have a billing state. */
   readonly hasState: (tenant: string) => boolean;
   readonly query: QueryCustomer;
-}): Customers {
+}): TenantsByCustomer {
   const { tenants, query } = options;
   /** The tenants of a customer, as a JSON list. */
   const learnt = new Map<string, string>();

@@ -4,7 +4,7 @@ import { keyOfId, SeenAlerts } from './seen-alerts.ts';
 
 const NOW = 1_800_000_000_000;
 
-test('what is remembered is bounded: the oldest goes first, and it is said how many', async () => {
+test('what is remembered is bounded: the oldest goes first, and the log says how many', async () => {
   const ledger = createMemoryLedger();
   const seen = new SeenAlerts(ledger, 2_000);
   await seen.load();

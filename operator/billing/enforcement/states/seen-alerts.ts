@@ -1,16 +1,12 @@
 import { hash } from 'node:crypto';
 import { hmac } from '../../../destinations/signatures.ts';
-import type { RecordChange } from '../../../ledger/ledger.ts';
+import type { RecordChange, RecordStore } from '../../../ledger/ledger.ts';
 import type { Secret } from '../../../model/secret.ts';
 import type { DestinationType } from '../../../model/destination-type.ts';
-import type { RecordStore } from './state-store.ts';
 
 const PREFIX = 'enforcement/seen/';
 
-/**
- * How long a message with a known time is remembered. Billing systems repeat messages for up to
- * some weeks.
- */
+/** How long a message with a known time is remembered. Systems repeat messages for weeks. */
 export const REMEMBER_MS = 30 * 86_400_000;
 
 /** About 15 MB. A fleet's alerts of 30 days, and years of undated ones, are a fraction of it. */
@@ -52,10 +48,7 @@ interface Seen {
   readonly signedBy?: string;
 }
 
-/**
- * The messages that were applied, so that a repeat does nothing, also after a restart. Call `load`
- * first.
- */
+/** Applied messages, so that a repeat does nothing, also after a restart. Call `load` first. */
 export class SeenAlerts {
   readonly #ledger: RecordStore;
   readonly #most: number;
@@ -71,10 +64,7 @@ export class SeenAlerts {
     return this.#seen.has(key);
   }
 
-  /**
-   * The records to write in the same transaction as the effect of the message. Call {@link add}
-   * afterwards.
-   */
+  /** Records to write in the transaction of the message's effect. Call {@link add} afterwards. */
   changes(messages: readonly SeenMessage[], now: number): readonly RecordChange[] {
     return messages.map(({ key, signedBy }) => {
       const value = signedBy === undefined ? String(now) : `${now} ${signedBy}`;

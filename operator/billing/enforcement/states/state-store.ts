@@ -1,10 +1,7 @@
 import { isRecord } from '../../../model/is-record.ts';
 import { quote } from '../../../model/quote.ts';
-import type { Ledger, RecordChange, WriteOutcome } from '../../../ledger/ledger.ts';
+import type { RecordChange, RecordStore, WriteOutcome } from '../../../ledger/ledger.ts';
 import { isEmpty, type TenantRecord } from './tenant-record.ts';
-
-/** The ledger's records, where enforcement stores what must survive a restart. */
-export type RecordStore = Pick<Ledger, 'records' | 'writeRecords'>;
 
 const PREFIX = 'enforcement/tenant/';
 

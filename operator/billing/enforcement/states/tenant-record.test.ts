@@ -114,7 +114,7 @@ describe('of several sources', () => {
     expect(stateOf(after(spend, paid, next))).toBe('warning');
   });
 
-  test('a payment by the customer as a whole ends all that its billing system has said, and no more', () => {
+  test('a payment of everything due ends all that the customer’s billing system has reported, and no more', () => {
     const unpaid = alert('suspended', 1);
     const spend = alert('warning', 1, { provider: 'metronome', subject: 'alert/a1' });
     const paid = alert('active', 2, { subject: 'customer', settles: 'all' });
@@ -226,7 +226,7 @@ describe('a budget', () => {
     expect(stateOf(applyBudget(unpaid, stated('active'), NOW))).toBe('suspended');
   });
 
-  test('holds what it said last, whatever became of the clock, and leaves nothing when it is over', () => {
+  test('keeps its last report, whatever the clock does, and leaves nothing when it is over', () => {
     const record = applyBudget(newRecord('acme', NOW), stated('suspended'), NOW);
     const earlier = applyBudget(record, stated('warning'), NOW - DAY);
     expect(stateOf(earlier)).toBe('warning');

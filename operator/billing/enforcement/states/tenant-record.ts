@@ -89,10 +89,7 @@ export function newRecord(tenant: string, now: number): TenantRecord {
   return { tenant, entries: [], settled: {}, since: now };
 }
 
-/**
- * The most severe state of all sources; a manual one overrides them
- * (docs/how-to/enforcement.md#states).
- */
+/** The most severe state; a manual one overrides all (docs/how-to/enforcement.md#states). */
 export function effectiveState({ manual, entries }: TenantRecord): EffectiveState {
   if (manual !== undefined) {
     const { state, reason } = manual;
@@ -170,10 +167,7 @@ export function budgetEntry(record: TenantRecord | undefined): SourceEntry | und
   return record?.entries.find(({ provider }) => provider === BUDGET);
 }
 
-/**
- * Applies the state of the budget. It has its own entry, which alerts of billing systems do not
- * change.
- */
+/** Applies the budget's state, in its own entry that alerts of billing systems do not change. */
 export function applyBudget(
   record: TenantRecord,
   stated: BudgetStatement,

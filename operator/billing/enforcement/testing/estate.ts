@@ -3,7 +3,7 @@ import type { Connection } from '../../../kubernetes/connection.ts';
 import { connectWith } from '../../../kubernetes/testing/connect.ts';
 
 /** What the API server answers to a new pod. */
-export interface Admission {
+export interface PodAdmission {
   readonly status: number;
   readonly message: string;
 }
@@ -11,16 +11,16 @@ export interface Admission {
 /** Pods as somebody in particular tries to make them. */
 export interface PodMaker {
   /** Nothing is kept of it. */
-  tryPod(namespace: string, labels: Readonly<Record<string, string>>): Promise<Admission>;
+  tryPod(namespace: string, labels: Readonly<Record<string, string>>): Promise<PodAdmission>;
   makePod(
     namespace: string,
     name: string,
     labels: Readonly<Record<string, string>>,
-  ): Promise<Admission>;
+  ): Promise<PodAdmission>;
 }
 
 /** The tenant clusters of a test, on a real API server. */
-export interface Estate extends AsyncDisposable {
+export interface ApiServerEstate extends AsyncDisposable {
   /** A control plane as the chart makes it, with a service account of its own or a given one. */
   addTenantCluster(namespace: string, name: string, serviceAccount?: string): Promise<void>;
   /** The syncer of a tenant cluster, as the control plane's service account. */
@@ -40,7 +40,7 @@ export function synced(name: string, labels: Readonly<Record<string, string>> = 
   };
 }
 
-export function createEstate(cluster: TestCluster): Estate {
+export function createEstate(cluster: TestCluster): ApiServerEstate {
   const connections = new Map<string, Connection>();
 
   async function somebody(user: string): Promise<PodMaker> {

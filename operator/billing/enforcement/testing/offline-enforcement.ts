@@ -42,7 +42,7 @@ export async function createOfflineEnforcement(options: {
     connection: { request: async () => ({ kind: 'network', message: 'offline' }) },
     queryCustomer: options.queryCustomer ?? (async () => ({ kind: 'unknown' })),
     queryCurrentAlerts: options.queryCurrentAlerts ?? (async () => []),
-    queryKeys: options.queryKeys ?? (async () => ({ kind: 'failed', reason: 'nobody to ask' })),
+    queryKeys: options.queryKeys ?? (async () => ({ kind: 'failed', reason: 'nobody to query' })),
     report: options.report ?? (async () => ({ kind: 'written' })),
     events: { record: () => undefined },
     overridesKnown: async () => undefined,

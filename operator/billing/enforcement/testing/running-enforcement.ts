@@ -63,7 +63,7 @@ export async function runEnforcement(options: {
     queryCustomer: async () => ({ kind: 'unknown' }),
     queryCurrentAlerts: async () => [],
     report: async () => ({ kind: 'written' }),
-    queryKeys: async () => ({ kind: 'failed', reason: 'nobody to ask' }),
+    queryKeys: async () => ({ kind: 'failed', reason: 'nobody to query' }),
     events: new EventRecorder({ ...common, connection, instance: 'test' }),
     overridesKnown: async () => undefined,
     registry,

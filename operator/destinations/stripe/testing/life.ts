@@ -22,7 +22,7 @@ export const H = 'tenant_private_node_hours';
  * usage of the new plan. It makes the change once all other usage is delivered, and sends retained
  * usage as of the change.
  */
-export interface Life extends StripeWorld {
+export interface StripeLife extends StripeWorld {
   /** Turns the clock of both sides. */
   readonly at: (moment: string) => void;
   /** Sets what discovery reports from now on. */
@@ -38,7 +38,7 @@ export interface Life extends StripeWorld {
 export async function createLife(
   rules: Partial<StripeRules>,
   settings: Partial<StripeSettings> = {},
-): Promise<Life> {
+): Promise<StripeLife> {
   const world = await createStripeWorld({ rules }, { autoSubscribe: true, ...settings });
   const start = time('01T00');
   let tenant = testTenant({ createdAt: start, billableFrom: start });

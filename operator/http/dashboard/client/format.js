@@ -21,10 +21,7 @@ export function number(format, value) {
 const HOUR_S = 3600;
 const DAY_S = 86_400;
 
-/**
- * Units that are measured over time or in bytes: they have fractions, also where one number has
- * none.
- */
+/** Units measured over time or in bytes: they have fractions, also if one number has none. */
 const FRACTIONAL = /(^|-)(hours|gib|seconds)$/;
 
 /**

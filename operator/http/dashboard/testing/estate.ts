@@ -28,7 +28,7 @@ export const HOSTILE = [
 ] as const;
 
 /** An operator with everything on its pages, every name of a tenant's making hostile. */
-export interface Estate {
+export interface DashboardEstate {
   readonly ledger: Ledger;
   readonly views: (settings: () => Settings) => Partial<Views>;
   /** What the pages have asked to be changed. */
@@ -43,7 +43,7 @@ export const SHOWN_EVENT = gpuEvent({
   sku: HOSTILE[0],
 });
 
-export async function createEstate(): Promise<Estate> {
+export async function createEstate(): Promise<DashboardEstate> {
   const ledger = createMemoryLedger();
   const events = HOSTILE.flatMap((name, index) =>
     [1, 2, 3].map((hours) =>
@@ -85,7 +85,7 @@ function richViews(settings: () => Settings, changes: string[]): Partial<Views> 
     scope: HOSTILE[1],
     from: NOW - 20 * MINUTE,
     to: NOW - 10 * MINUTE,
-    reason: `the metrics API said ${HOSTILE[0]}`,
+    reason: `the metrics API answered ${HOSTILE[0]}`,
   };
   return {
     discovery: {

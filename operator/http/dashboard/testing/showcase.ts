@@ -14,7 +14,7 @@ import type {
   DeadLetter,
   DestinationStatusView,
   Gap,
-  ReconcileOutcome,
+  ReconcileAnswer,
   Views,
   WindowReportView,
 } from '../../views.ts';
@@ -277,7 +277,7 @@ async function reconcile(
   ledger: Ledger,
   name: string,
   { from, to, tenant }: ReconcileQuery,
-): Promise<ReconcileOutcome> {
+): Promise<ReconcileAnswer> {
   const sums = new UsageSums(['tenant'], 1000);
   for await (const { event: one } of ledger.scan(from, to, new AbortController().signal)) {
     if (tenant === undefined || one.tenant === tenant) sums.add(one);

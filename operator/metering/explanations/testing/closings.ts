@@ -15,7 +15,7 @@ export const CORE = 1_000_000_000n;
 const PER_CORE = { tenant_cpu_core_hours: 1n, tenant_memory_gb_hours: 2n ** 30n };
 
 /** A pod of a tenant: when it ran, and its resources. Infinity while it runs. */
-export interface Life {
+export interface SampledPodLife {
   readonly tenant: string;
   readonly name: string;
   readonly from: number;
@@ -47,15 +47,15 @@ export function uidOf(name: string): string {
     .join('-');
 }
 
-export type Closed = ClosedCharges & { readonly events: readonly UsageEvent[] };
+export type ClosedWithEvents = ClosedCharges & { readonly events: readonly UsageEvent[] };
 
 /** Measures and closes a window with these pods, like the operator. */
 export function closing(
   start: number,
-  lives: readonly Life[],
+  lives: readonly SampledPodLife[],
   windowMs = MINUTE,
   late = 3_000,
-): Closed {
+): ClosedWithEvents {
   const window = { start, end: start + windowMs };
   const tally = createTally();
   for (const { tenant, name, from: began, to: ended, rate } of lives) {
@@ -83,7 +83,12 @@ export function closing(
   return { window, closedAt, events: assembled.events, sources: assembled.sources };
 }
 
-export function podsOf(tenant: string, count: number, from = 0, to = Infinity): readonly Life[] {
+export function podsOf(
+  tenant: string,
+  count: number,
+  from = 0,
+  to = Infinity,
+): readonly SampledPodLife[] {
   return Array.from({ length: count }, (_, index) => {
     const name = `${tenant.slice(0, 20)}-worker-${index}-x-prod-x-${tenant.slice(0, 20)}`;
     return { tenant, name, from, to, rate: CORE };

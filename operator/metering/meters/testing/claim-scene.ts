@@ -1,6 +1,6 @@
 import type { RawObject } from '../../../kubernetes/source.ts';
 import type { UsageEvent } from '../../../model/event.ts';
-import { type ClaimFixture, resourceClaim, slice } from './claims.ts';
+import { type ResourceClaimFixture, resourceClaim, slice } from './claims.ts';
 import { gpuNode, N1 } from './gpu-nodes.ts';
 import { cluster, pod, type PodFixture } from './objects.ts';
 import { createWorld, HOUR, START, type World, type WorldOptions } from './world.ts';
@@ -17,7 +17,7 @@ export const BARE_NODE = { ...DRA_NODE, labels: {} };
 export interface Scene {
   readonly node?: RawObject;
   readonly slices?: readonly RawObject[];
-  readonly claims?: readonly ClaimFixture[];
+  readonly claims?: readonly ResourceClaimFixture[];
   /** By default one for the claim `c`. */
   readonly pods?: readonly Partial<PodFixture>[];
   readonly podLifetime?: 'running' | 'scheduled';

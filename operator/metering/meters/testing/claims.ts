@@ -61,7 +61,7 @@ export function slice(fixture: SliceFixture = {}): RawObject {
   };
 }
 
-export interface ClaimFixture {
+export interface ResourceClaimFixture {
   readonly name?: string;
   readonly labels?: Readonly<Record<string, string>>;
   /** Device names, or complete results. Null: not allocated. */
@@ -77,7 +77,7 @@ export interface ClaimFixture {
 }
 
 /** By default allocated with `gpu-0` on node `n1`, for the pod of its own name. */
-export function resourceClaim(fixture: ClaimFixture = {}): RawObject {
+export function resourceClaim(fixture: ResourceClaimFixture = {}): RawObject {
   const { name = 'c', devices = ['gpu-0'], pods = [name], node = 'n1' } = fixture;
   const reservedFor = pods.map((pod) => ({ resource: 'pods', name: pod, uid: `uid-${pod}` }));
   const selector = { key: 'metadata.name', operator: 'In', values: [node] };

@@ -14,18 +14,12 @@ import {
   type GpuSeries,
 } from './gpu-series.ts';
 
-/**
- * Record kinds of a series: one for each window, and sums of the windows that start in an hour or a
- * day.
- */
+/** Record kinds of a series: one per window, and sums of windows by the hour or day they start. */
 export type GpuPeriodKind = 'window' | 'hour' | 'day';
 
 const KINDS: readonly GpuPeriodKind[] = ['window', 'hour', 'day'];
 
-/**
- * Windows cover the longest range that is shown by window. Hours and days are stored as long as
- * usage sums.
- */
+/** Windows: the longest range shown by window. Hours and days: as long as usage sums. */
 export const GPU_RETENTION_MS: Readonly<Record<GpuPeriodKind, number>> = {
   window: 26 * PERIOD_MS.hour,
   hour: 35 * PERIOD_MS.day,
@@ -67,9 +61,7 @@ export interface GpuHistoryOptions {
  */
 export class GpuHistory {
   readonly #options: GpuHistoryOptions;
-  /**
-   * Length in characters of each stored record, by kind and key; undefined before the first load.
-   */
+  /** Characters of each stored record, by kind and key; undefined before the first load. */
   #stored: ReadonlyMap<GpuPeriodKind, Map<string, number>> | undefined;
   /** Sums of the periods that were loaded last, by key. */
   #loaded = new Map<string, GpuRows>();

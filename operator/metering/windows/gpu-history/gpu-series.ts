@@ -15,10 +15,7 @@ export interface GpuSeries {
   readonly partsPerUnit: bigint;
 }
 
-/**
- * GPU parts × milliseconds, written as GPU-milliseconds. Only the rows without a tenant have
- * `installed`, by model.
- */
+/** GPU parts × ms, written as GPU-milliseconds. Only rows without a tenant have `installed`. */
 export const GPU_SHARES: GpuSeries = {
   name: 'shares',
   fields: ['delivered', 'healthy', 'reserved', 'inUse', 'installed'],

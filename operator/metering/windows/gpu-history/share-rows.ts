@@ -1,10 +1,7 @@
 import type { Diagnostics } from '../../meters/meter-reports.ts';
 import { type GpuRow, GpuRows } from './gpu-series.ts';
 
-/**
- * The GPU time of each tenant in a window, the time that no tenant had, and what was installed of
- * each model.
- */
+/** GPU time of a window by tenant and without one, and the installed GPUs of each model. */
 export function shareRows(
   diagnostics: readonly Pick<Diagnostics, 'gpuShares' | 'gpuBalances'>[],
 ): readonly GpuRow[] {

@@ -79,7 +79,7 @@ export interface Process {
   readonly ended: Promise<AppendEnd>;
 }
 
-export interface HarnessOptions {
+export interface CollectorHarnessOptions {
   readonly ledger: CollectorOptions['ledger'];
   readonly clock?: ManualClock;
   readonly settings?: { current: Settings };
@@ -117,7 +117,7 @@ export function clockAt(seconds: number): ManualClock {
 
 /** A collector with all its dependencies, on a clock that the test moves. */
 export async function startProcess(
-  options: HarnessOptions & { readonly clock: ManualClock },
+  options: CollectorHarnessOptions & { readonly clock: ManualClock },
 ): Promise<Process> {
   const { clock } = options;
   const { ledger, sever } = severable(options.ledger);

@@ -1,4 +1,4 @@
-import type { Charge, Price } from '../../price-book.ts';
+import type { PriceCharge, Price } from '../../price-book.ts';
 import type { FoundPrice, PricedUsage } from '../find-price.ts';
 
 /** Checks every price and every rate. Throws if two apply. */
@@ -14,7 +14,7 @@ export function foundOneByOne(
   for (const price of prices) {
     const wanted = Object.entries(price.match);
     if (price.metric !== metric || wanted.some(([key, value]) => fields[key] !== value)) continue;
-    let charge: Charge | undefined;
+    let charge: PriceCharge | undefined;
     let from = '';
     for (const rate of price.rates) {
       if (rate.from > day) continue;
@@ -31,7 +31,7 @@ export function foundOneByOne(
 }
 
 /** Cost of a month in 10⁻²¹ of the currency, added up for each nano-unit. */
-export function countedCost(charge: Charge, nanos: bigint): bigint {
+export function countedCost(charge: PriceCharge, nanos: bigint): bigint {
   const charged = nanos > charge.includedNanos ? nanos - charge.includedNanos : 0n;
   let cost = 0n;
   for (let nth = 1n; nth <= charged; nth += 1n) {
@@ -41,7 +41,7 @@ export function countedCost(charge: Charge, nanos: bigint): bigint {
 }
 
 /** The price of the n-th charged nano-unit of a month, n from 1. */
-function picosOf(charge: Charge, nth: bigint): bigint {
+function picosOf(charge: PriceCharge, nth: bigint): bigint {
   if (charge.kind === 'flat') return charge.picos;
   for (const { upToNanos, picos } of charge.tiers) if (nth <= upToNanos) return picos;
   return charge.beyondPicos;

@@ -1,5 +1,12 @@
 import * as fc from 'fast-check';
-import type { Charge, FlatCharge, Price, PriceBook, Rate, TieredCharge } from '../../price-book.ts';
+import type {
+  PriceCharge,
+  FlatCharge,
+  Price,
+  PriceBook,
+  Rate,
+  TieredCharge,
+} from '../../price-book.ts';
 import { areTied } from '../find-price.ts';
 
 const PICOS_PER_UNIT = 1_000_000_000_000n;
@@ -26,7 +33,7 @@ export function tiered(
 }
 
 /** A price of any usage of a metric since 2026, with `change` applied. */
-export function priceOf(metric: string, charge: Charge, change: Partial<Price> = {}): Price {
+export function priceOf(metric: string, charge: PriceCharge, change: Partial<Price> = {}): Price {
   return { name: metric, metric, match: {}, rates: [{ from: '2026-01-01', charge }], ...change };
 }
 
@@ -45,7 +52,7 @@ const flatCharges: fc.Arbitrary<FlatCharge> = fc.record({
 });
 
 /** Charges whose quantities are a few nano-units, so that a test can count them one by one. */
-export const smallCharges: fc.Arbitrary<Charge> = fc.oneof(
+export const smallCharges: fc.Arbitrary<PriceCharge> = fc.oneof(
   flatCharges,
   fc.record({ kind: fc.constant('flat' as const), picos: dearPicos, includedNanos: fewNanos }),
   fc.record({
@@ -76,7 +83,7 @@ export const matches = fc.record(
 /** Rates, about a third of them withdrawals. */
 function rates(
   days: readonly string[],
-  charges: fc.Arbitrary<Charge>,
+  charges: fc.Arbitrary<PriceCharge>,
 ): fc.Arbitrary<readonly Rate[]> {
   return fc
     .tuple(
