@@ -96,7 +96,7 @@ describe('alerts', () => {
 
   test('a counter by label is not there before its first increase, which Prometheus then does not see', () => {
     for (const series of [
-      ...['collector', 'metrics', 'own-nodes', 'resourceslices'].map(
+      ...['collector', 'metrics', 'private-nodes', 'resourceslices'].map(
         (source) => `meterfeed_gap_seconds_total{source="${source}"} 0`,
       ),
       ...['lago', 'metronome', 'stripe'].map(
@@ -259,15 +259,15 @@ tests:
         values: 1x20 0x40
       - series: meterfeed_leading{pod="b"}
         values: 0x60
-      - series: meterfeed_destination_held{destination="lago"}
+      - series: meterfeed_destination_blocked{destination="lago"}
         values: 0x20 1x40
       - series: meterfeed_destination_lag_seconds{destination="lago"}
         values: 3x60
-      - series: meterfeed_own_node_downtime_exceeded
+      - series: meterfeed_private_node_downtime_exceeded
         values: 0x20 2x40
-      - series: meterfeed_own_node_flaps_total
+      - series: meterfeed_private_node_flaps_total
         values: 0x60
-      - series: meterfeed_own_node_relabels_total
+      - series: meterfeed_private_node_relabels_total
         values: 0x40 1x20
       - series: meterfeed_unaccounted_gpu_seconds
         values: 0x60
@@ -295,27 +295,27 @@ tests:
               summary: No replica meters
               description: "No replica has had the lease for two minutes, so no window is closed. Windows older than MAX_BACKFILL when one gets it will not be billed."
               runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeednobodymeters
-      - { eval_time: 15m, alertname: MeterfeedDestinationHeld, exp_alerts: [] }
+      - { eval_time: 15m, alertname: MeterfeedDestinationBlocked, exp_alerts: [] }
       - { eval_time: 45m, alertname: MeterfeedDeliveryLag, exp_alerts: [] }
-      - { eval_time: 15m, alertname: MeterfeedOwnNodeDowntime, exp_alerts: [] }
-      - { eval_time: 15m, alertname: MeterfeedOwnNodeFlaps, exp_alerts: [] }
-      - { eval_time: 15m, alertname: MeterfeedOwnNodeRelabelled, exp_alerts: [] }
+      - { eval_time: 15m, alertname: MeterfeedPrivateNodeDowntime, exp_alerts: [] }
+      - { eval_time: 15m, alertname: MeterfeedPrivateNodeFlaps, exp_alerts: [] }
+      - { eval_time: 15m, alertname: MeterfeedPrivateNodeRelabelled, exp_alerts: [] }
       - eval_time: 45m
-        alertname: MeterfeedOwnNodeDowntime
+        alertname: MeterfeedPrivateNodeDowntime
         exp_alerts:
           - exp_labels: { severity: warning }
             exp_annotations:
               summary: Private nodes report long downtime
-              description: Private nodes of 2 tenant clusters reported more downtime in the last day than ownNodeDowntimePercent. Downtime is not billed.
-              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedownnodedowntime
+              description: Private nodes of 2 tenant clusters reported more downtime in the last day than privateNodeDowntimePercent. Downtime is not billed.
+              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedprivatenodedowntime
       - eval_time: 45m
-        alertname: MeterfeedOwnNodeRelabelled
+        alertname: MeterfeedPrivateNodeRelabelled
         exp_alerts:
           - exp_labels: { severity: warning }
             exp_annotations:
               summary: A tenant relabelled a private node
               description: Labels of private nodes were changed to another capacity type, GPU model, instance type or SKU, which can change the price.
-              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedownnoderelabelled
+              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeedprivatenoderelabelled
       - { eval_time: 15m, alertname: MeterfeedUnattributedGpuTime, exp_alerts: [] }
       - eval_time: 45m
         alertname: MeterfeedUnattributedGpuTime
@@ -328,13 +328,13 @@ tests:
       - { eval_time: 45m, alertname: MeterfeedSilent, exp_alerts: [] }
       - { eval_time: 45m, alertname: MeterfeedUnaccountedGpuSeconds, exp_alerts: [] }
       - eval_time: 45m
-        alertname: MeterfeedDestinationHeld
+        alertname: MeterfeedDestinationBlocked
         exp_alerts:
           - exp_labels: { destination: lago, severity: critical }
             exp_annotations:
               summary: A destination needs attention
               description: Nothing is sent to lago until its configuration is fixed.
-              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeeddestinationheld
+              runbook_url: https://meterfeed.io/docs/reference/alerts#meterfeeddestinationblocked
   - interval: 1m
     input_series:
       - series: meterfeed_build_info

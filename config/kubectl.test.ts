@@ -124,8 +124,8 @@ test('kubectl describe does not tell what has happened', async () => {
   const text = await reported();
   const [, events = ''] = text.split('\nEvents:\n');
   expect(events).toMatch(/Normal +Configured .* The settings are in force/);
-  expect(events).toMatch(/Warning +Held .*HTTP POST .*401/);
-  expect(events).toMatch(/Normal +Resumed .* after Held/);
+  expect(events).toMatch(/Warning +Blocked .*HTTP POST .*401/);
+  expect(events).toMatch(/Normal +Resumed .* after Blocked/);
   expect(text).toMatch(/Reason: +EventsRefused/);
 });
 

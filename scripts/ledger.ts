@@ -26,7 +26,7 @@ import { type Anchor, verifyDirectory } from '../operator/ledger/tool/verify.ts'
 
 const USAGE = `usage: npm run ledger -- COMMAND DIR [options]
        npm run ledger -- COMMAND database [--stream CLUSTER_NAME] [options]
-       npm run ledger -- migrate DIR --stream CLUSTER_NAME --region REGION [--anew]
+       npm run ledger -- migrate DIR --stream CLUSTER_NAME --region REGION [--start-over]
        npm run ledger -- roles [--stream CLUSTER_NAME]... [--hub]
 
 DIR is a copy of a ledger, the ledger of a stopped operator, or one sealed segment.
@@ -48,7 +48,7 @@ LEDGER_URL or LEDGER_URL_FILE, for cursors, verify, dump, sum and diff; an opera
              newest value from status or a log, proves that nothing newer is lost
   diff       compares with a destination's export: --export FILE, one JSON object per line
   migrate    copies the ledger of a stopped operator into the database: events with numbers, ids and
-             chain, records and cursors. May be ended at any point and run again; --anew deletes
+             chain, records and cursors. May be ended at any point and run again; --start-over deletes
              what an unfinished copy has left. LEDGER_DURABILITY says what counts as stored
   roles      prints the SQL that an administrator of the database runs once: for each stream, and for a hub,
              a role that owns a schema of its own and has no right in another one
@@ -57,7 +57,7 @@ dump, sum and diff take [--from SEQUENCE] [--to SEQUENCE] [--tenant ID] [--metri
 
 const OPTIONS = {
   anchor: { type: 'string' },
-  anew: { type: 'boolean', default: false },
+  'start-over': { type: 'boolean', default: false },
   export: { type: 'string' },
   from: { type: 'string' },
   segment: { type: 'string' },
@@ -128,7 +128,7 @@ async function run(args: string[]): Promise<number> {
 
 interface Values {
   readonly anchor?: string;
-  readonly anew?: boolean;
+  readonly 'start-over'?: boolean;
   readonly region?: string;
   readonly export?: string;
   readonly stream?: readonly string[];
@@ -196,7 +196,7 @@ async function rebuild(directory: string, anchor: string | undefined): Promise<n
 
 async function migrate(
   directory: string,
-  { stream: [source] = [], region, anew = false }: Values,
+  { stream: [source] = [], region, 'start-over': startsOver = false }: Values,
 ): Promise<number> {
   if (source === undefined || region === undefined) return usage();
   const database = databaseOfEnvironment();
@@ -205,7 +205,7 @@ async function migrate(
     durability: durabilityOfEnvironment(),
     source,
     region,
-    startsOver: anew,
+    startsOver,
   };
   const report = await copyToDatabase(directory, options, reportNowAndThen());
   console.log(JSON.stringify(report, undefined, 2));

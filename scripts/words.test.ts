@@ -52,17 +52,8 @@ const INSTEAD: Readonly<Record<string, string>> = {
 
 /** Names that keep such a word, each with its reason. */
 const ALLOWED: Readonly<Record<string, string>> = {
-  apart: 'a key of the stored journal',
-  askedAt: 'a key of stored changes of plan',
-  told: 'a key of stored thresholds',
-  toldTo: 'a key of stored thresholds',
-  unsureFrom: 'a key of the stored journal',
-  unsureTo: 'a key of the stored journal',
-  standing: 'a field of the HTTP API',
-  told_seconds_ago: 'a field of the HTTP API',
   'starting_on and ending_before must be UTC midnights, at least a day apart':
     'an answer of the Metronome API',
-  anew: 'an option of `npm run ledger -- migrate`',
   'ask the provider for the reason': 'tenants do ask a person',
   'Give a reason: readers of the bill will ask.': 'readers do ask a person',
 };

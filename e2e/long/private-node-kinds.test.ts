@@ -114,7 +114,7 @@ describe('tenants with nodes of their own, of several kinds on one cluster', () 
     await installManifests(host, ...kinds, 'cluster-api-machines');
     await grant(host, ...kinds, 'machine-records');
     // Where the tenant clusters have their API servers here, instead of Services of this cluster.
-    const spec = { tenantAPI: { allowedHosts: ['127.0.0.1'] }, ownNodeTrust: 'provider' };
+    const spec = { tenantAPI: { allowedHosts: ['127.0.0.1'] }, privateNodeTrust: 'provider' };
     await apply(host, ...NAMESPACES, { ...POLICY, spec }, BY_USAGE);
     await apply(host, ...kamajiObjects(shop.kubeconfig));
     await apply(host, ...hypershiftObjects(red.kubeconfig));

@@ -180,7 +180,7 @@ describe('a tenant cluster with nodes of its own', () => {
     await addNode(api, 's1', variant(N1, { labels: { 'vcluster.loft.sh/managed-by': 'a' } }));
     const { rig, ledger } = await rigOf();
     await windowAfter(rig, Date.now() + 2 * WINDOW_MS);
-    expect(rig.apis.list()[0]?.hasOwnNodes).toBe(false);
+    expect(rig.apis.list()[0]?.hasPrivateNodes).toBe(false);
     await rig.stop();
     expect(await eventsOf(ledger)).toEqual([]);
   });

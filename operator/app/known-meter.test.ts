@@ -22,8 +22,8 @@ const report = (
   refused: [],
   unattributed: { total: 0, items: [] },
   contestedNodes,
-  openCreditSeconds: 0,
-  unsettledCreditSeconds: 0,
+  openReversalSeconds: 0,
+  expiredReversalSeconds: 0,
 });
 
 const discovery = { problems: () => ['unknown plan: tenant-a: "gold"'] };

@@ -20,7 +20,7 @@ import { startRig, waitUntil, WINDOW_MS } from './testing/tenant-api-rig.ts';
  * One API server plays both parts: its Nodes are the tenant's own, its records those of the host.
  */
 const api = useOwnTestCluster();
-const a = cluster('a', { ownNodeTrust: 'provider' });
+const a = cluster('a', { privateNodeTrust: 'provider' });
 const MACHINES = '/apis/cluster.x-k8s.io/v1beta1/namespaces/default/machines';
 const CLAIMS = '/apis/karpenter.sh/v1/nodeclaims';
 const NODE = 'tenant_private_node_hours';
@@ -52,7 +52,7 @@ afterEach(async () => {
 async function start(recordsAs = api.kubeconfig, ledger = createMemoryLedger()) {
   const logger = createCapturingLogger();
   const connection = connectWith(recordsAs);
-  const settings = createSettingsStore(settingsFrom({ 'spec.ownNodeTrust': 'provider' }));
+  const settings = createSettingsStore(settingsFrom({ 'spec.privateNodeTrust': 'provider' }));
   const { records, component } = createMachineRecordWatch({
     connection,
     settings,
@@ -140,7 +140,7 @@ const of = (events: readonly UsageEvent[]) =>
 /** A window's share of an hour. */
 const COMPLETE = '0.000277778';
 
-describe('under ownNodeTrust provider, by records that a real API server has', () => {
+describe('under privateNodeTrust provider, by records that a real API server has', () => {
   test('a node is what its machine’s record says, whatever it says itself', async () => {
     await addClaim('i-1', 'reserved');
     await addMachine('i-2');

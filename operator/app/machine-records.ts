@@ -106,6 +106,6 @@ function isKnown({ state, freshAt, reason }: SourceHealth): boolean {
 
 function isWanted({ metering, overrides }: Settings): boolean {
   return [metering, ...overrides.map((override) => override.metering)].some(
-    (one) => one?.ownNodeTrust === 'provider',
+    (one) => one?.privateNodeTrust === 'provider',
   );
 }

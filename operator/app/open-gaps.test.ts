@@ -37,7 +37,7 @@ test('a gap that nothing can fill keeps a tenant subscribed for ever', () => {
     gap('pods', 'pods', 400),
     gap('tenant-of-old', 'collector'),
     gap('*', 'resourceslices'),
-    gap('tenant-of-old', 'own-nodes'),
+    gap('tenant-of-old', 'private-nodes'),
     ...[...FINAL_REASONS].map((reason) => ({ ...gap('pods'), reason })),
   ];
   for (const each of never) expect(openGaps([each], seen([]), 500)('acme')).toBe(false);

@@ -103,7 +103,7 @@ const billed = async (): Promise<unknown> => {
 
 /** Whether nodes of `own` are held. */
 const tooManyNodes = async (): Promise<boolean> =>
-  (await world.failure('own'))?.includes('maxOwnNodes') ?? false;
+  (await world.failure('own'))?.includes('maxPrivateNodes') ?? false;
 
 const ROWS: readonly Row[] = [
   {
@@ -228,14 +228,14 @@ const ROWS: readonly Row[] = [
     invalid: ['pods', 'Unsupported value'],
   },
   {
-    field: 'ownNodeTrust',
+    field: 'privateNodeTrust',
     effect: () => world.capacityTypes(since),
     environment: [],
     phases: [undefined, ['provider', ['on-demand']], ['tenant', ['spot']], undefined],
     invalid: ['host', 'Unsupported value'],
   },
   {
-    field: 'maxOwnNodes',
+    field: 'maxPrivateNodes',
     effect: () => tooManyNodes(),
     environment: false,
     phases: [
@@ -417,20 +417,20 @@ describe('the fields of a TenantOverride', () => {
   );
 
   test(
-    'ownNodeTrust and ownNodeLabels say what nodes of their own are, and are given back',
+    'privateNodeTrust and privateNodeLabels say what nodes of their own are, and are given back',
     TEST_TIMEOUT,
     async () => {
       const types = () => world.capacityTypes(since);
       await apply({ tenantAPI: { allowedHosts: ['127.0.0.1'] } });
       await expect.poll(types, PATIENCE).toEqual(['spot']);
       const labels = { 'karpenter.sh/capacity-type': 'reserved' };
-      const stated = { ownNodeTrust: 'provider', ownNodeLabels: labels };
+      const stated = { privateNodeTrust: 'provider', privateNodeLabels: labels };
       await host.call('POST', OVERRIDES, override(stated));
       await begin();
       await expect.poll(types, PATIENCE).toEqual(['reserved']);
       await replaceSpec(host, `${OVERRIDES}/own`, {
         match,
-        metering: { ownNodeTrust: 'provider' },
+        metering: { privateNodeTrust: 'provider' },
       });
       await begin();
       await expect.poll(types, PATIENCE).toEqual(['on-demand']);
@@ -440,19 +440,19 @@ describe('the fields of a TenantOverride', () => {
     },
   );
 
-  test('maxOwnNodes holds what is more, and is given back', TEST_TIMEOUT, async () => {
+  test('maxPrivateNodes holds what is more, and is given back', TEST_TIMEOUT, async () => {
     await apply({ tenantAPI: { allowedHosts: ['127.0.0.1'] } });
-    await host.call('POST', OVERRIDES, override({ maxOwnNodes: 1 }));
+    await host.call('POST', OVERRIDES, override({ maxPrivateNodes: 1 }));
     await expect.poll(tooManyNodes, PATIENCE).toBe(true);
     await host.call('DELETE', `${OVERRIDES}/own`);
     await expect.poll(tooManyNodes, PATIENCE).toBe(false);
   });
 
   test.each([
-    [{ maxOwnNodes: 20_001 }, 'spec.metering.maxOwnNodes: Invalid value'],
-    [{ ownNodeTrust: 'host' }, 'spec.metering.ownNodeTrust: Unsupported value'],
-    [{ ownNodeLabels: { '-': 'spot' } }, 'a key must be a label key'],
-    [{ ownNodeLabels: { 'karpenter.sh/capacity-type': 'a b' } }, 'should match'],
+    [{ maxPrivateNodes: 20_001 }, 'spec.metering.maxPrivateNodes: Invalid value'],
+    [{ privateNodeTrust: 'host' }, 'spec.metering.privateNodeTrust: Unsupported value'],
+    [{ privateNodeLabels: { '-': 'spot' } }, 'a key must be a label key'],
+    [{ privateNodeLabels: { 'karpenter.sh/capacity-type': 'a b' } }, 'should match'],
     [{ privateNodeBilling: 'pods' }, 'spec.metering.privateNodeBilling: Unsupported value'],
     [{ excludeNamespaces: ['Upper'] }, 'spec.metering.excludeNamespaces[0]'],
   ])('%o is refused by the API server', async (metering, message) => {

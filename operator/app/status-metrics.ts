@@ -46,7 +46,7 @@ export function createDestinationMetrics(registry: Registry, list: () => readonl
     ({ parked }) => parked,
   );
   gauge(
-    'meterfeed_destination_held',
+    'meterfeed_destination_blocked',
     '1 while nothing is sent until an operator acts.',
     ({ blocked }) => Number(blocked !== undefined),
   );
@@ -128,7 +128,7 @@ export function createStatusMetrics(
 /** Counts the failing tenant APIs that matter: most tenant clusters have no private nodes. */
 function missed(views: Views, tenantApis: Pick<TenantApis, 'list'>): number {
   const withPrivateNodes = new Set([
-    ...tenantApis.list().flatMap((unit) => (unit.hasOwnNodes ? [unit.id] : [])),
+    ...tenantApis.list().flatMap((unit) => (unit.hasPrivateNodes ? [unit.id] : [])),
     ...views.discovery
       .clusters()
       .flatMap(({ id, source, nodeMode }) =>

@@ -39,8 +39,8 @@ test('what became of a destination overnight cannot be seen in the morning', () 
   );
   expect(reported).toStrictEqual([
     'Normal Delivering: Events are delivered as windows close',
-    expect.stringMatching(/^Warning Held: HTTP 401; nothing is sent until this is fixed/),
-    'Normal Resumed: Events are delivered as windows close, after Held',
+    expect.stringMatching(/^Warning Blocked: HTTP 401; nothing is sent until this is fixed/),
+    'Normal Resumed: Events are delivered as windows close, after Blocked',
     expect.stringMatching(/^Warning EventsRefused: Some events cannot be delivered/),
     'Normal Resolved: Condition ended: DeadLetters (EventsRefused)',
     'Normal Suspended: Delivery is suspended by spec.suspend',

@@ -251,10 +251,20 @@ const BROKEN: readonly Row[] = [
       reason: 'a label key that no node can carry',
       spec: {
         ...matching({ namespace: 'acme', name: 'prod' }),
-        metering: { ownNodeLabels: { '-capacity-type': 'spot' } },
+        metering: { privateNodeLabels: { '-capacity-type': 'spot' } },
       },
       message: NODE_LABEL_KEY,
     },
+    ...[
+      { field: 'ownNodeTrust', value: 'provider', instead: 'privateNodeTrust' },
+      { field: 'ownNodeLabels', value: { spot: 'yes' }, instead: 'privateNodeLabels' },
+      { field: 'maxOwnNodes', value: 7, instead: 'maxPrivateNodes' },
+    ].map(({ field, value, instead }) => ({
+      reason: `the removed ${field}`,
+      spec: { match: named, metering: { [field]: value } },
+      message: `removed; set ${instead} and delete this field`,
+      field: `spec.metering.${field}`,
+    })),
     {
       reason: 'In without values',
       spec: matching({ selector: { matchExpressions: [{ key: 'tier', operator: 'In' }] } }),
@@ -275,6 +285,16 @@ const BROKEN: readonly Row[] = [
       name: 'another',
       message: 'there is one MeteringPolicy, and its name is default',
     },
+    ...[
+      { field: 'ownNodeTrust', value: 'provider', instead: 'privateNodeTrust' },
+      { field: 'ownNodeDowntimePercent', value: 5, instead: 'privateNodeDowntimePercent' },
+      { field: 'maxOwnNodes', value: 7, instead: 'maxPrivateNodes' },
+    ].map(({ field, value, instead }) => ({
+      reason: `the removed ${field}`,
+      spec: { [field]: value },
+      message: `removed; set ${instead} and delete this field`,
+      field: `spec.${field}`,
+    })),
     {
       reason: 'a budget of money and of a quantity',
       spec: {

@@ -158,7 +158,7 @@ function deliveringClaim(facts: DestinationFacts): ConditionClaim {
       progress.blocked,
       'nothing is sent until this is fixed; it is retried every five minutes, and at once after a change of the spec or a Secret',
     );
-    return { type, status: 'False', reason: 'Held', message };
+    return { type, status: 'False', reason: 'Blocked', message };
   }
   if (!progress.bootstrapped) return { ...bootstrappedClaim(facts), type };
   if (progress.consecutiveFailures >= FAILURES_TO_REPORT) {

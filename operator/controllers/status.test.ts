@@ -126,7 +126,7 @@ describe('the status of a destination', () => {
     [
       'needs an operator',
       { ...healthy, progress: progressOf('main', { blocked: 'HTTP 401', lastError: 'HTTP 401' }) },
-      ['Ready=False Held', 'Bootstrapped=True Bootstrapped', 'Delivering=False Held'],
+      ['Ready=False Blocked', 'Bootstrapped=True Bootstrapped', 'Delivering=False Blocked'],
     ],
     [
       'fails',
@@ -204,9 +204,9 @@ describe('the status of a destination', () => {
     const progress = progressOf('main', { bootstrapped: false, blocked: HOST, lastError: HOST });
     const claims = destinationClaims({ ...healthy, progress });
     expect(brief(claims)).toEqual([
-      'Ready=False Held',
+      'Ready=False Blocked',
       'Bootstrapped=False NotBootstrapped',
-      'Delivering=False Held',
+      'Delivering=False Blocked',
     ]);
     expect(claims.map(({ message }) => message).join()).not.toContain('without end');
   });
@@ -401,18 +401,18 @@ describe('the status of an override', () => {
   test('reports to both sides of a conflict which one applies', () => {
     expect(brief(overrideClaims(facts('older', older, younger)))).toEqual([
       'Ready=True InForce',
-      'Conflicting=True YoungerGivesWay',
+      'Conflicting=True YoungerIgnored',
     ]);
     const claims = overrideClaims(facts('younger', older, younger));
-    expect(brief(claims)).toEqual(['Ready=True InForce', 'Conflicting=True OlderHolds']);
+    expect(brief(claims)).toEqual(['Ready=True InForce', 'Conflicting=True OlderApplies']);
     expect(claims.at(1)?.message).toContain('"older"');
   });
 
   test('does not look in force where older ones hold everywhere', () => {
     const beaten = { ...younger, applied: [] };
     expect(brief(overrideClaims(facts('younger', older, beaten)))).toEqual([
-      'Ready=False OlderHolds',
-      'Conflicting=True OlderHolds',
+      'Ready=False OlderApplies',
+      'Conflicting=True OlderApplies',
     ]);
   });
 

@@ -175,7 +175,7 @@ function readyByUse(facts: OverrideFacts): ConditionClaim {
   }
   if (use.conflicts.length > 0) {
     const message = 'Older overrides apply to all tenant clusters that spec.match matches';
-    return { type, status: 'False', reason: 'OlderHolds', message };
+    return { type, status: 'False', reason: 'OlderApplies', message };
   }
   const message = 'In force, and no tenant cluster matches spec.match';
   const brief = 'no tenant cluster matches spec.match';
@@ -192,7 +192,7 @@ function conflictingClaims(facts: OverrideFacts): readonly ConditionClaim[] {
   if (older.length > 0) {
     const message = `Some of the same tenant clusters are matched by the older ${quoted(older)}, which applies there`;
     return [
-      { type, status, reason: 'OlderHolds', message, brief: `with the older ${quoted(older)}` },
+      { type, status, reason: 'OlderApplies', message, brief: `with the older ${quoted(older)}` },
     ];
   }
   const younger = facts.tenants
@@ -202,7 +202,7 @@ function conflictingClaims(facts: OverrideFacts): readonly ConditionClaim[] {
   if (younger.length === 0) return [];
   const message = `Some of the same tenant clusters are matched by the younger ${quoted(younger)}, which does not apply there`;
   const brief = `with the younger ${quoted(younger)}`;
-  return [{ type, status, reason: 'YoungerGivesWay', message, brief }];
+  return [{ type, status, reason: 'YoungerIgnored', message, brief }];
 }
 
 /**

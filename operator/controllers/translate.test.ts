@@ -266,6 +266,18 @@ test('an override may exempt tenant clusters, make an exception from that, or sa
   expect(exempt({ plan: 'gold' })).toBeUndefined();
 });
 
+test.each([
+  [{ ownNodeTrust: 'provider' as const }, 'ownNodeTrust: removed: "provider"'],
+  [{ maxOwnNodes: 7 }, 'maxOwnNodes: removed: "7"'],
+  [{ ownNodeLabels: { spot: 'a' } }, 'ownNodeLabels: removed: "{\\"spot\\":\\"a\\"}"'],
+])('an override with %o bills as if it were not there', (metering, message) => {
+  const match = { namespace: 'acme', name: 'prod' };
+  expect(translateOverride('acme', 0, { match, metering })).toMatchObject({
+    kind: 'invalid',
+    message: expect.stringContaining(`spec.metering.${message}`),
+  });
+});
+
 test('a query that a tenant could break out of is refused, in an override as in the policy', () => {
   const match = { namespace: 'acme', name: 'prod' };
   const egressQuery = 'sum(x{n={{namespace}}})';
@@ -346,9 +358,9 @@ describe('the MeteringPolicy', () => {
           gpuQuantity: 'devices',
           podLifetime: 'running',
           privateNodeBilling: 'usage',
-          ownNodeTrust: 'provider',
-          ownNodeDowntimePercent: 5,
-          maxOwnNodes: 200,
+          privateNodeTrust: 'provider',
+          privateNodeDowntimePercent: 5,
+          maxPrivateNodes: 200,
           excludeNamespaces: ['kube-system', 'monitoring'],
           egressQuery: 'none',
           gpuUtilQuery: 'avg by (modelName) (util{n="{{namespace}}"})',
@@ -390,6 +402,15 @@ describe('the MeteringPolicy', () => {
     [{ unhealthyNodeTaints: ['a=b'] }, 'spec.unhealthyNodeTaints: not a taint key: "a=b"'],
     [{ draGpuDrivers: ['GPU'] }, 'spec.draGpuDrivers: not a driver name: "GPU"'],
     [{ dedicatedNodeLabel: 'a=b' }, 'spec.dedicatedNodeLabel: must contain %s once: "a=b"'],
+    [
+      { ownNodeTrust: 'provider' as const },
+      'spec.ownNodeTrust: removed: "provider"; set spec.privateNodeTrust and delete this field',
+    ],
+    [{ maxOwnNodes: 0 }, 'spec.maxOwnNodes: removed: "0"; set spec.maxPrivateNodes'],
+    [
+      { ownNodeDowntimePercent: 5 },
+      'spec.ownNodeDowntimePercent: removed: "5"; set spec.privateNodeDowntimePercent',
+    ],
     [{ offboardGrace: 'soon' }, 'spec.offboardGrace: not a duration: "soon"'],
     [{ retention: '99999d' }, 'spec.retention: too long: "99999d"'],
     [

@@ -50,21 +50,21 @@ export interface SettledEvent extends QueuedEvent {
 
 /**
  * Why nothing more can be sent now. `retry` ends by itself, after `afterMs` if the destination gave
- * a time. `hold` needs an operator.
+ * a time. `blocked` needs an operator.
  */
 export interface BlockReason {
-  readonly kind: 'retry' | 'hold';
+  readonly kind: 'retry' | 'blocked';
   readonly reason: string;
   readonly afterMs?: number;
 }
 
-/** Returns the graver of two reasons: `hold` before `retry`, a longer wait before a shorter one. */
+/** Returns the graver of two reasons: `blocked` before `retry`, then the longer wait. */
 export function graver(
   a: BlockReason | undefined,
   b: BlockReason | undefined,
 ): BlockReason | undefined {
   if (a === undefined || b === undefined) return a ?? b;
-  if (a.kind !== b.kind) return a.kind === 'hold' ? a : b;
+  if (a.kind !== b.kind) return a.kind === 'blocked' ? a : b;
   return (b.afterMs ?? 0) > (a.afterMs ?? 0) ? b : a;
 }
 

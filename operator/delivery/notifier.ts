@@ -71,7 +71,7 @@ export class Notifier {
     const retryAfter =
       outcome.kind === 'retry' && 'afterMs' in outcome ? outcome.afterMs : undefined;
     const pause =
-      outcome.kind === 'hold'
+      outcome.kind === 'blocked'
         ? BLOCKED_MS
         : Math.max(retryAfter ?? 0, backoffMs(failures, { ...BACKOFF, random: this.#random }));
     const { reason } = outcome;

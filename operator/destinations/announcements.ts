@@ -10,7 +10,7 @@ import type { Customers, StepOutcome } from './destination.ts';
 type AnnouncementOutcome =
   | { readonly kind: 'delivered' }
   | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number }
-  | { readonly kind: 'hold'; readonly reason: string }
+  | { readonly kind: 'blocked'; readonly reason: string }
   | { readonly kind: 'split'; readonly reason: string };
 
 interface AnnouncementsOptions {
@@ -83,7 +83,7 @@ export class Announcements implements Customers {
   async #send(event: LifecycleEvent, signal: AbortSignal): Promise<StepOutcome> {
     const { name, post, logger } = this.#options;
     const answer = await post(event, signal);
-    if (answer.kind === 'retry' || answer.kind === 'hold') return answer;
+    if (answer.kind === 'retry' || answer.kind === 'blocked') return answer;
     // A receiver that takes only usage must keep getting it, so a refused announcement counts as
     // done.
     if (answer.kind === 'split') logger.warn(`[${name}] ${event.type} refused: ${answer.reason}`);

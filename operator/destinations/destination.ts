@@ -176,7 +176,7 @@ export interface ByteLimit {
  * - `delivered`: the other side has it (a duplicate answer counts).
  * - `retry`: not now; the feeder sends the batch again after `afterMs` or its own backoff.
  * - `provision`: the billing system does not know its tenant; provision, then retry.
- * - `hold`: a person must act (wrong key, endpoint gone); the feeder sends nothing until the
+ * - `blocked`: a person must act (wrong key, endpoint gone); the feeder sends nothing until the
  *   configuration changes or the probe interval passes.
  * - `split`: the batch is refused without naming the event; the feeder bisects.
  * - `rejected`: the other side will never accept this event; it becomes a dead letter.
@@ -185,7 +185,7 @@ export type DeliveryOutcome =
   | { readonly kind: 'delivered' }
   | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number }
   | { readonly kind: 'provision'; readonly reason: string }
-  | { readonly kind: 'hold'; readonly reason: string }
+  | { readonly kind: 'blocked'; readonly reason: string }
   | { readonly kind: 'split'; readonly reason: string }
   | { readonly kind: 'rejected'; readonly reason: string };
 

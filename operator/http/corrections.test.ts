@@ -167,7 +167,7 @@ test('what an event counts as, who corrected it and where that would go can be q
     event: { id: 'e-1' },
     corrections: [],
     counts_as: 5.000000001,
-    destinations: [{ name: 'well', standing: 'delivered', takes_negative: false }],
+    destinations: [{ name: 'well', state: 'delivered', takes_negative: false }],
   });
   await correct(server, { quantity: 3, ...WHO });
   const { json, text } = await get('e-1', API_TOKEN);

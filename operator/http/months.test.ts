@@ -38,7 +38,7 @@ describe('a month', () => {
     const { json } = await getMonth(events, '/api/v1/months/2026-11');
     expect(json).toMatchObject({
       over: false,
-      whole_days: 20,
+      complete_days: 20,
       before: '2026-10',
       measured_since: expect.stringMatching(/^2026-10-01T0/),
       rows: [{ tenant: 'acme', quantity: 42, before: 62, change: 0, compared_with: 40 }],

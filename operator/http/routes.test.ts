@@ -99,7 +99,7 @@ const metering: MeteringView = {
         end: NOW,
         events: 12,
         gaps: [gap],
-        details: { openCreditSeconds: 1.5, unattributed: { total: 0, items: [] } },
+        details: { openReversalSeconds: 1.5, unattributed: { total: 0, items: [] } },
       },
       { start: NOW - 120_000, end: NOW - 60_000, events: 11, gaps: [] },
     ]),
@@ -326,7 +326,7 @@ describe('windows', () => {
     await using server = await startTestServer({ views: { metering } });
     const { json } = await server.call('GET', '/api/v1/windows?limit=1', { token });
     expect(json).toMatchObject({
-      windows: [{ window_end: '2026-11-21T09:05:00Z', events: 12, open_credit_seconds: 1.5 }],
+      windows: [{ window_end: '2026-11-21T09:05:00Z', events: 12, open_reversal_seconds: 1.5 }],
     });
     const one = await server.call('GET', '/api/v1/windows/2026-11-21T09:04:00Z', { token });
     expect(one.json).toMatchObject({ window_start: '2026-11-21T09:03:00Z', events: 11 });

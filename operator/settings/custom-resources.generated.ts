@@ -208,6 +208,11 @@ export interface TenantOverrideSpec {
     meterByQueue?: boolean;
     podLifetime?: 'running' | 'scheduled';
     privateNodeBilling?: 'node' | 'usage';
+    privateNodeTrust?: 'tenant' | 'provider';
+    privateNodeLabels?: {
+      [k: string]: string;
+    };
+    maxPrivateNodes?: number;
     ownNodeTrust?: 'tenant' | 'provider';
     ownNodeLabels?: {
       [k: string]: string;
@@ -266,6 +271,9 @@ export interface MeteringPolicySpec {
   gpuQuantity?: 'equivalents' | 'devices';
   podLifetime?: 'running' | 'scheduled';
   privateNodeBilling?: 'node' | 'usage';
+  privateNodeTrust?: 'tenant' | 'provider';
+  privateNodeDowntimePercent?: number;
+  maxPrivateNodes?: number;
   ownNodeTrust?: 'tenant' | 'provider';
   ownNodeDowntimePercent?: number;
   maxOwnNodes?: number;

@@ -114,9 +114,9 @@ const EFFECTS: readonly Effect[] = [
     (s) => s.metering.dedicatedNodeLabel,
     'dedicated-to=%s',
   ],
-  ['spec.ownNodeDowntimePercent', '25', (s) => s.metering.ownNodeDowntimePercent, 25],
-  ['spec.maxOwnNodes', '5000', (s) => s.metering.maxOwnNodes, 5000],
-  ['spec.ownNodeTrust', 'provider', (s) => s.metering.ownNodeTrust, 'provider'],
+  ['spec.privateNodeDowntimePercent', '25', (s) => s.metering.privateNodeDowntimePercent, 25],
+  ['spec.maxPrivateNodes', '5000', (s) => s.metering.maxPrivateNodes, 5000],
+  ['spec.privateNodeTrust', 'provider', (s) => s.metering.privateNodeTrust, 'provider'],
   ['PRIVATE_NODE_BILLING', 'usage', (s) => s.metering.privateNodeBilling, 'usage'],
   ['TENANT_EXCLUDE_NAMESPACES', 'none', (s) => s.metering.excludeNamespaces, []],
   [
@@ -280,7 +280,7 @@ test('a variable that became a field is set, and nobody says which field it is',
   expect(loaded).toStrictEqual({
     kind: 'invalid',
     problems: [
-      'MAX_OWN_NODES: removed: "5"; set spec.maxOwnNodes of the MeteringPolicy, and delete the variable',
+      'MAX_OWN_NODES: removed: "5"; set spec.maxPrivateNodes of the MeteringPolicy, and delete the variable',
     ],
   });
 });

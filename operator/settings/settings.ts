@@ -64,7 +64,7 @@ export interface MeteringSettings extends SettingsOf<typeof METERING> {
    * Labels that the provider sets on all private nodes of a tenant cluster. Only a TenantOverride
    * sets them.
    */
-  readonly ownNodeLabels?: Readonly<Record<string, string>>;
+  readonly privateNodeLabels?: Readonly<Record<string, string>>;
 }
 
 type OverrideField = `TenantOverride spec.metering.${string}`;
@@ -78,7 +78,7 @@ type Overridable<T extends SettingTable> = {
  */
 export type TenantMeteringSettings = Pick<
   MeteringSettings,
-  Overridable<typeof METERING> | 'gpuQuantity' | 'ownNodeLabels'
+  Overridable<typeof METERING> | 'gpuQuantity' | 'privateNodeLabels'
 >;
 
 export type TenantApiSettings = SettingsOf<typeof TENANT_API>;

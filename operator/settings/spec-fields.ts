@@ -1,4 +1,5 @@
 import { isRecord } from '../model/is-record.ts';
+import { quote } from '../model/quote.ts';
 import { Secret } from '../model/secret.ts';
 import { parseField, type ParseProblem } from './parsers/parser.ts';
 import { currency } from './parsers/scalars.ts';
@@ -30,15 +31,40 @@ export function invalidField(field: string, problem: ParseProblem, input: string
   return invalidSpec('InvalidSpec', `${field}: ${problem.what}: "${quoted}"; ${problem.fix}`);
 }
 
+/** Removed fields of a spec, each with the field to set instead. */
+const REMOVED: Readonly<Record<string, string>> = {
+  ownNodeTrust: 'privateNodeTrust',
+  ownNodeLabels: 'privateNodeLabels',
+  ownNodeDowntimePercent: 'privateNodeDowntimePercent',
+  maxOwnNodes: 'maxPrivateNodes',
+};
+
+/** Returns the first removed field that a spec has, with how to go on; undefined without one. */
+function removedField(path: string, spec: object): InvalidSpec | undefined {
+  for (const [field, instead] of Object.entries(REMOVED)) {
+    const value = valueAt(spec, [field]);
+    if (value === undefined) continue;
+    const fix = `set ${path}.${instead} and delete this field`;
+    return invalidSpec(
+      'InvalidSpec',
+      `${path}.${field}: removed: ${quote(typeof value === 'string' ? value : JSON.stringify(value))}; ${fix}`,
+    );
+  }
+  return undefined;
+}
+
 /**
  * Reads the settings of a table from a custom resource, by key. `below` is the path of its fields,
- * such as `MeteringPolicy spec` (docs/reference/configuration.md). Ignores other fields.
+ * such as `MeteringPolicy spec` (docs/reference/configuration.md). Refuses removed fields and
+ * ignores other ones.
  */
 export function tableFields<T extends SettingTable>(
   table: T,
   below: 'MeteringPolicy spec' | 'TenantOverride spec.metering',
   spec: object,
 ): Translation<Partial<SettingsOf<T>>> {
+  const removed = removedField(below.slice(below.indexOf(' ') + 1), spec);
+  if (removed !== undefined) return removed;
   const values: Record<string, unknown> = {};
   for (const [key, { fields = [], parser }] of Object.entries<Setting>(table)) {
     const field = fields.find((one) => one.startsWith(`${below}.`));

@@ -99,7 +99,7 @@ export class NodeMachines {
     const owner = this.#trusting();
     if (owner === undefined) return undefined;
     if (this.#records.pending) return 'pending';
-    return providerWord(this.#records.of(owner, node), owner.metering.ownNodeLabels);
+    return providerWord(this.#records.of(owner, node), owner.metering.privateNodeLabels);
   }
 
   /** Returns whether a trusted record proves that the node is a machine of this tenant cluster. */
@@ -131,6 +131,6 @@ export class NodeMachines {
   /** The tenant cluster, if the provider's information counts for it. */
   #trusting(): TenantCluster | undefined {
     const owner = this.#cluster();
-    return owner?.metering.ownNodeTrust === 'provider' ? owner : undefined;
+    return owner?.metering.privateNodeTrust === 'provider' ? owner : undefined;
   }
 }

@@ -67,7 +67,7 @@ function setUp(missing: readonly MissingKubeconfig[] = [], clusters = [a]) {
     volumes: undefined,
     loadBalancers: undefined,
   };
-  apis.restore([{ id: a.id, hasOwnNodes: true, resume: nothing }]);
+  apis.restore([{ id: a.id, hasPrivateNodes: true, resume: nothing }]);
   const arrival = () => ({ at: clock.now(), knownUntil: clock.now(), late: false });
   return { apis, nodes, volumes, loadBalancers, arrival, inside: apis.observe(a.id) };
 }

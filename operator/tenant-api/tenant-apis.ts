@@ -41,7 +41,7 @@ interface TenantApisOptions extends InsideOptions {
 /** A tenant cluster's API in the journal. {@link TenantApis.observe} made the observation. */
 interface KnownTenantApi {
   readonly id: string;
-  readonly hasOwnNodes: boolean;
+  readonly hasPrivateNodes: boolean;
   readonly resume: TenantResume;
 }
 
@@ -119,7 +119,7 @@ export class TenantApis {
       clusters.flatMap((each) => (declaresPrivateNodes(each) ? [each.id] : [])),
     );
     const isMissed = ({ tenantCluster: id, kind }: MissingKubeconfig): boolean =>
-      kind !== 'absent' || owners.has(id) || this.#units.get(id)?.hasOwnNodes === true;
+      kind !== 'absent' || owners.has(id) || this.#units.get(id)?.hasPrivateNodes === true;
     return {
       missed: all.filter(isMissed),
       unneeded: all.filter((each) => !isMissed(each)),
@@ -190,7 +190,7 @@ export class TenantApis {
         resource: { plural: 'nodes of this cluster' },
         health: () => host.nodes.health(),
       },
-      hasPrivateNodes: known?.hasOwnNodes ?? false,
+      hasPrivateNodes: known?.hasPrivateNodes ?? false,
       resume: known?.resume ?? {},
       limits,
       firstLists: this.#firstLists,
@@ -230,7 +230,7 @@ export class TenantApis {
   /** Applies a change of whose information counts, from its moment on. */
   #reviewTrust(unit: TenantUnit, cluster: TenantCluster | undefined): void {
     if (cluster === undefined) return;
-    const { ownNodeTrust: privateNodeTrust, ownNodeLabels: privateNodeLabels } = cluster.metering;
+    const { privateNodeTrust, privateNodeLabels } = cluster.metering;
     const trust = JSON.stringify([privateNodeTrust, privateNodeLabels]);
     const before = this.#trusts.get(unit.id);
     this.#trusts.set(unit.id, trust);

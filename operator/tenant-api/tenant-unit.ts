@@ -119,7 +119,7 @@ export class TenantUnit {
    * Returns whether it has, or is known to have, private nodes. Its volumes stay while all nodes
    * are gone for a time.
    */
-  get hasOwnNodes(): boolean {
+  get hasPrivateNodes(): boolean {
     return this.#hasPrivateNodes || this.#isExternal || this.#cluster?.nodeMode === 'private';
   }
 
@@ -235,7 +235,7 @@ export class TenantUnit {
   }
 
   get #needed(): readonly AnyKindWatch[] {
-    return this.#watches.needed(this.hasOwnNodes, this.#cluster);
+    return this.#watches.needed(this.hasPrivateNodes, this.#cluster);
   }
 
   #seeNode(node: NodeView): void {

@@ -197,6 +197,49 @@ test('a destination that has it does not get it again while another is down, acr
   expect(requested).toStrictEqual([['up']]);
 });
 
+test('a threshold that was reported before an upgrade is reported again', async () => {
+  const world = outside();
+  const first = startLimiter(world);
+  await first.evaluate(new Map([['acme', storedOf(500)]]));
+  await first.passed(1);
+  await first.kill();
+  const key = 'budgets/state/acme';
+  const older = (await world.ledger.record(key))?.replace('"notified":true', '"told":true');
+  expect(older).toContain(`"crossed":[{"percent":50,"at":${NOON},"told":true}]`);
+  await world.ledger.writeRecords([{ key, value: older }]);
+  world.events.clear();
+  const last = startLimiter(world);
+  await last.evaluate(new Map([['acme', storedOf(500)]]));
+  await last.passed(1);
+  await last.kill();
+  expect(world.events.size).toBe(0);
+});
+
+test('a destination that had a threshold before an upgrade is asked again', async () => {
+  const world = outside();
+  const requested: (readonly string[])[] = [];
+  const notify: BudgetLimiterOptions['notify'] = async (_, notifiedTo) => {
+    requested.push([...notifiedTo]);
+    return { kind: 'waiting', notified: ['up'], reason: 'down: it does not answer' };
+  };
+  const first = startLimiter({ ...world, notify });
+  await first.evaluate(new Map([['acme', storedOf(500)]]));
+  await first.passed(1);
+  await first.kill();
+  const key = 'budgets/state/acme';
+  const older = (await world.ledger.record(key))
+    ?.replace('"notified":false', '"told":false')
+    .replace('"notifiedTo":', '"toldTo":');
+  expect(older).toContain(`"told":false,"toldTo":["up"]`);
+  await world.ledger.writeRecords([{ key, value: older }]);
+  requested.length = 0;
+  const last = startLimiter({ ...world, notify });
+  await last.evaluate(new Map([['acme', storedOf(500)]]));
+  await last.passed(1);
+  await last.kill();
+  expect(requested[0]).toStrictEqual(['up']);
+});
+
 test('a tenant without a budget is let go, and one that is spared is only warned', async () => {
   const world = outside();
   const first = startLimiter(world);

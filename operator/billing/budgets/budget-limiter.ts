@@ -221,8 +221,8 @@ export class BudgetLimiter {
     return [...this.#stored].flatMap(([tenant, { budget, override }]) => {
       const crossed = this.#memories?.get(tenant)?.crossed ?? [];
       return crossed.flatMap((crossing) => {
-        if (crossing.told) return [];
-        const { percent, at, toldTo: reportedTo = [] } = crossing;
+        if (crossing.notified) return [];
+        const { percent, at, notifiedTo: reportedTo = [] } = crossing;
         const [id, since] = [idOf(tenant, budget, crossing), periodOf(budget, crossing)];
         const reached = { tenant, percent, at, id, since, budget, override };
         return [{ reached, reportedTo: new Set(reportedTo) }];
@@ -237,12 +237,12 @@ export class BudgetLimiter {
     try {
       const outcome = await this.#options.notify(reached, reportedTo);
       if (outcome.kind === 'notified') {
-        await this.#note(reached, { told: true });
+        await this.#note(reached, { notified: true });
         this.#options.logger.info(`[budgets] ${what} is reached`, { tenant, percent });
         return undefined;
       }
       if (outcome.notified.length > reportedTo.size) {
-        await this.#note(reached, { told: false, toldTo: outcome.notified });
+        await this.#note(reached, { notified: false, notifiedTo: outcome.notified });
       }
       return `${what} is not reported yet: ${outcome.reason}`;
     } catch (error) {
@@ -253,7 +253,7 @@ export class BudgetLimiter {
   /** Durably records which destinations have a threshold. */
   #note(
     { tenant, percent, budget, id }: ReachedThreshold,
-    reported: Pick<Crossing, 'told' | 'toldTo'>,
+    reported: Pick<Crossing, 'notified' | 'notifiedTo'>,
   ): Promise<void> {
     return this.#enqueue(async () => {
       const memory = this.#memories?.get(tenant);

@@ -177,7 +177,7 @@ describe('a threshold', () => {
   test('that was reported is reported again in the next period only', () => {
     const reported = (memory: BudgetMemory): BudgetMemory => ({
       ...memory,
-      crossed: memory.crossed.map((one) => ({ ...one, told: true })),
+      crossed: memory.crossed.map((one) => ({ ...one, notified: true })),
     });
     const about = { budget: budgetOf(), period: MONTH, maySuspend: true, isComplete: true };
     const account = accountOf(900n, 0n, NOON);
@@ -186,12 +186,12 @@ describe('a threshold', () => {
     const less = accountOf(700n, 0n, NOON);
     const second = evaluate({ ...about, account: less, memory: reported(first.memory) }, NOON);
     const third = evaluate({ ...about, account, memory: second.memory }, NOON);
-    expect(third.memory.crossed.every((one) => one.told)).toBe(true);
+    expect(third.memory.crossed.every((one) => one.notified)).toBe(true);
     const after = { ...about, period: NEXT, memory: third.memory };
     const nothing = evaluate({ ...after, account: accountOf(0n, 0n, NEXT.from) }, NEXT.from);
     expect(nothing.memory.crossed).toStrictEqual([]);
     const again = evaluate({ ...after, account, memory: nothing.memory }, NEXT.from + 1);
-    expect(again.memory.crossed.map((one) => one.told)).toStrictEqual([false, false]);
+    expect(again.memory.crossed.map((one) => one.notified)).toStrictEqual([false, false]);
   });
 
   test('of a larger budget is reported again, unless it is reached all the while', () => {
@@ -200,12 +200,16 @@ describe('a threshold', () => {
     const first = evaluate({ ...about, account, budget: budgetOf(), memory: undefined }, NOON);
     const raised = { ...about, account, budget: budgetOf({ amount: 1500n }) };
     const second = evaluate({ ...raised, memory: first.memory }, NOON + 5);
-    expect(second.memory.crossed).toStrictEqual([{ percent: 50, at: NOON, told: false }]);
+    expect(second.memory.crossed).toStrictEqual([{ percent: 50, at: NOON, notified: false }]);
     const more = evaluate(
       { ...raised, account: accountOf(1200n, 0n, NOON), memory: second.memory },
       NOON + 9,
     );
-    expect(more.memory.crossed.at(-1)).toStrictEqual({ percent: 80, at: NOON + 9, told: false });
+    expect(more.memory.crossed.at(-1)).toStrictEqual({
+      percent: 80,
+      at: NOON + 9,
+      notified: false,
+    });
   });
 
   test('of rolling days is not reported again on the next day while it is reached', () => {
@@ -220,7 +224,7 @@ describe('a threshold', () => {
     const less = accountOf(600n, 0n, midnight);
     const memory = { ...first.memory };
     const next = evaluate({ ...about, period: tomorrow, account: less, memory }, midnight);
-    expect(next.memory.crossed).toStrictEqual([{ percent: 50, at: NOON, told: false }]);
+    expect(next.memory.crossed).toStrictEqual([{ percent: 50, at: NOON, notified: false }]);
   });
 });
 

@@ -11,9 +11,9 @@ export interface Crossing {
   /** When the operator saw it, milliseconds since the epoch. */
   readonly at: number;
   /** Every destination has it. */
-  readonly told: boolean;
+  readonly notified: boolean;
   /** The destinations that have it while others still lack it. */
-  readonly toldTo?: readonly string[];
+  readonly notifiedTo?: readonly string[];
 }
 
 /** The durable record of a tenant's budget. Immutable, and in its stored form. */
@@ -86,7 +86,7 @@ export function evaluate(
   const news = levels.thresholds.filter(
     ({ percent, level }) => level <= used && !known.some((one) => one.percent === percent),
   );
-  const crossed = [...known, ...news.map(({ percent }) => ({ percent, at: now, told: false }))];
+  const crossed = [...known, ...news.map(({ percent }) => ({ percent, at: now, notified: false }))];
   const previous = isOther ? 'active' : (before?.state ?? 'active');
   const isOver = budget.atLimit !== 'none' && used >= levels.limit;
   const since = isOver || previous !== 'active' ? Math.min(before?.since ?? now, now) : undefined;

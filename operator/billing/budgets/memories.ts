@@ -1,7 +1,8 @@
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { isRecord } from '../../model/is-record.ts';
 import { quote } from '../../model/quote.ts';
-import type { BudgetMemory } from './evaluate.ts';
+import { renamedKeys } from '../../model/renamed-keys.ts';
+import type { BudgetMemory, Crossing } from './evaluate.ts';
 
 const PREFIX = 'budgets/state/';
 
@@ -27,13 +28,24 @@ export function memoryRecord(tenant: string, memory: BudgetMemory | undefined): 
   return { key: `${PREFIX}${tenant}`, value: memory && JSON.stringify(memory) };
 }
 
+/** Names of fields in records of earlier versions, each with the present name. */
+const EARLIER_NAMES = new Map([
+  ['told', 'notified'],
+  ['toldTo', 'notifiedTo'],
+]);
+
 function parseMemory(text: string): BudgetMemory | undefined {
   try {
     const value: unknown = JSON.parse(text);
     if (!isMemory(value)) return undefined;
     // JSON has no Infinity, which is the end of prepaid balances.
-    const { from, to } = value;
-    return { ...value, from: from ?? Number.POSITIVE_INFINITY, to: to ?? Number.POSITIVE_INFINITY };
+    const { from, to, crossed } = value;
+    return {
+      ...value,
+      from: from ?? Number.POSITIVE_INFINITY,
+      to: to ?? Number.POSITIVE_INFINITY,
+      crossed: crossed.map((one: object) => renamedKeys(one, EARLIER_NAMES) as Crossing),
+    };
   } catch {
     return undefined;
   }

@@ -21,7 +21,10 @@ export interface Schema {
   readonly additionalProperties?: Schema;
   readonly items?: Schema;
   readonly 'x-kubernetes-list-type'?: 'atomic' | 'set' | 'map';
-  readonly 'x-kubernetes-validations'?: readonly { readonly message: string }[];
+  readonly 'x-kubernetes-validations'?: readonly {
+    readonly rule: string;
+    readonly message: string;
+  }[];
 }
 
 export const CRD_DIRECTORY = fileURLToPath(new URL('../../../crds', import.meta.url));
@@ -49,9 +52,15 @@ export interface SchemaPlace {
   readonly schema: Schema;
 }
 
-/** A schema and all schemas within it. */
+/** Whether a field is removed: its schema refuses any value. */
+export function isRefused(schema: Schema): boolean {
+  return schema['x-kubernetes-validations']?.some(({ rule }) => rule === 'false') === true;
+}
+
+/** A schema and all schemas within it, except those within removed fields. */
 export function* places(schema: Schema, path: readonly string[] = []): Generator<SchemaPlace> {
   yield { path, schema };
+  if (isRefused(schema)) return;
   for (const [name, property] of Object.entries(schema.properties ?? {})) {
     yield* places(property, [...path, name]);
   }

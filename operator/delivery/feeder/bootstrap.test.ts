@@ -54,7 +54,7 @@ test('events are sent before the destination is prepared', async () => {
   const retry = { kind: 'retry', reason: 'status 503', afterMs: 5_000 } as const;
   answers.push(retry, { kind: 'rejected', reason: 'status 403' }, new Error('a bug'));
   expect(await bootstrap.ensure(signal)).toStrictEqual(retry);
-  expect(await bootstrap.ensure(signal)).toStrictEqual({ kind: 'hold', reason: 'status 403' });
+  expect(await bootstrap.ensure(signal)).toStrictEqual({ kind: 'blocked', reason: 'status 403' });
   expect(await bootstrap.ensure(signal)).toStrictEqual({
     kind: 'retry',
     reason: 'bootstrap failed: a bug',

@@ -50,7 +50,7 @@ export class Bootstrap {
     }
     this.#failures += 1;
     // The cause of a refusal may be fixed at the destination, so it is retried, rarely.
-    return outcome.kind === 'rejected' ? { kind: 'hold', reason: outcome.reason } : outcome;
+    return outcome.kind === 'rejected' ? { kind: 'blocked', reason: outcome.reason } : outcome;
   }
 
   /** Prepares the destination again, to see whether it answers. */

@@ -206,7 +206,7 @@ export class DestinationFeeder implements Feeder {
       this.#tenantsChanged = false;
       const failed = await this.#provisioner.refresh(signal);
       if (failed !== undefined) this.#tenantsChanged = true;
-      if (failed?.kind === 'hold') return failed;
+      if (failed?.kind === 'blocked') return failed;
     }
     if (pending.isEmpty()) {
       const outcome = await this.#readOn(signal);
@@ -221,7 +221,7 @@ export class DestinationFeeder implements Feeder {
     const { ledger, clock, logger } = this.#options;
     const start = await findStartPosition(ledger, this.#feed.records, this.settings, clock.now());
     if (start.kind === 'failed') return { kind: 'retry', reason: start.message };
-    if (start.kind === 'hold') return start;
+    if (start.kind === 'blocked') return start;
     const lost = lossText(start, ledger.lowWater());
     if (lost !== undefined) logger.error(`[${this.settings.name}] ${lost}`);
     await this.#feed.open(start.sequence, start.state.resentUntil);
@@ -312,7 +312,7 @@ export class DestinationFeeder implements Feeder {
     const preparing = this.#opened && !bootstrap.isReady();
     const where = preparing ? `[bootstrap] warning: ${name}:` : `[${name}]`;
     this.#log.warn(blocked.reason, `${where} ${blocked.reason}`);
-    if (blocked.kind === 'hold') {
+    if (blocked.kind === 'blocked') {
       circuit.trip();
       return PROBE_INTERVAL_MS;
     }

@@ -66,7 +66,7 @@ export class Health {
     return {
       delivered: this.#delivered,
       skipped: this.#skipped,
-      blocked: current?.kind === 'hold' ? current.reason : undefined,
+      blocked: current?.kind === 'blocked' ? current.reason : undefined,
       lastSuccessAt: this.#lastSuccessAt,
       lastError: current?.reason,
       lastErrorAt: current === undefined ? undefined : this.#blockedAt,

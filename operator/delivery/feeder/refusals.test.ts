@@ -31,7 +31,7 @@ describe('refusals in a row', () => {
     expect(refuse(refusals, [...times(2_500, 'a'), ...times(499, 'b')])).toStrictEqual(NONE);
     expect(refuse(refusals, ['b', 'b', 'a'])).toStrictEqual({
       held: {
-        kind: 'hold',
+        kind: 'blocked',
         reason:
           'refuses everything: 3000 events of 2 tenants in a row, and accepted none; the last answer: no such code',
       },

@@ -44,7 +44,7 @@ export class Refusals {
       if (result?.kind !== 'dead' || result.refused !== true) continue;
       if (this.#isEverything()) {
         results.delete(sequence);
-        blocked = { kind: 'hold', reason: this.#reason(result.reason) };
+        blocked = { kind: 'blocked', reason: this.#reason(result.reason) };
       } else {
         this.#count(event.tenant);
       }

@@ -53,10 +53,10 @@ describe('an answer that is not whole', () => {
   test('with a hold and a retry in it is a hold', async () => {
     const send = async (): Promise<DeliveryOutcome[]> => [
       { kind: 'retry', reason: 'status 503', afterMs: 1 },
-      { kind: 'hold', reason: 'status 401' },
+      { kind: 'blocked', reason: 'status 401' },
     ];
     const report = await sendBatch({ send }, events(2), signal);
-    expect(report.blocked).toStrictEqual({ kind: 'hold', reason: 'status 401' });
+    expect(report.blocked).toStrictEqual({ kind: 'blocked', reason: 'status 401' });
   });
 
   test('in the middle of bisecting stops there, and keeps what is settled', async () => {

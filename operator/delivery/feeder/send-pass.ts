@@ -145,7 +145,7 @@ export class SendPass {
   };
 
   readonly #place: SendStep = async (attempt) => {
-    if (attempt.blocked?.kind === 'hold') {
+    if (attempt.blocked?.kind === 'blocked') {
       attempt.end();
       return;
     }
@@ -274,7 +274,7 @@ export async function sendBatch(
       if (outcome.kind === 'split') {
         if (indexes.length > 1) refused.push(index);
         else answers.set(index, { kind: 'rejected', reason: outcome.reason });
-      } else if (outcome.kind === 'retry' || outcome.kind === 'hold') {
+      } else if (outcome.kind === 'retry' || outcome.kind === 'blocked') {
         blocked = graver(blocked, outcome);
       } else {
         answers.set(index, outcome);

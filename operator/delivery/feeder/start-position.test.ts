@@ -97,7 +97,7 @@ describe('a cursor', () => {
   });
 
   test.each([
-    [3, 'hold'],
+    [3, 'blocked'],
     [4, 'position'],
     [5, 'position'],
   ])('at %i of an hour that was sent as sums up to 4 is a %s', async (sequence, kind) => {

@@ -22,7 +22,7 @@ export type StartPosition =
       readonly retiredAt?: number;
     }
   /** An operator must act first. */
-  | { readonly kind: 'hold'; readonly reason: string }
+  | { readonly kind: 'blocked'; readonly reason: string }
   | LedgerFailure;
 
 /**
@@ -47,7 +47,7 @@ export async function findStartPosition(
   if (cursor !== undefined && sameType) {
     const resumed = await resume(ledger, records, cursor, state ?? { type });
     const reason = halfSent(cursor, ledger.lowWater(), await records.sumsUntil());
-    return reason === undefined ? resumed : { kind: 'hold', reason };
+    return reason === undefined ? resumed : { kind: 'blocked', reason };
   }
 
   if (!sameType) {

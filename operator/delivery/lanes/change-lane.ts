@@ -132,7 +132,7 @@ export class ChangeLane {
     const isFirst = !changes.isUnderWay(tenant);
     if (isFirst) {
       const step = await provisioner.review(tenant, signal);
-      if (step.kind === 'hold') return step;
+      if (step.kind === 'blocked') return step;
       if (step.kind !== 'done') return this.#refuse(tenant, step);
       const pending = changes.pendingOf(tenant);
       if (pending === undefined || !(await this.#isDrained(tenant, pending, cursor)))
@@ -153,7 +153,7 @@ export class ChangeLane {
   /** Returns whether the old plan has all of its usage and has added it up. */
   async #isDrained(tenant: string, pending: PendingChange, cursor: number): Promise<boolean> {
     const { ledger, clock, usageToCome } = this.#options;
-    const { before, askedAt: requestedAt } = pending;
+    const { before, requestedAt } = pending;
     const early = before + SETTLING_MS - clock.now();
     if (early > 0) return this.#checkAgain(tenant, Math.min(early, LONGEST_WAIT_MS));
     const since = Math.max(before, requestedAt, this.#startedAt);
@@ -203,7 +203,7 @@ export class ChangeLane {
     const pending = changes.pendingOf(tenant);
     if (pending === undefined) return undefined;
     const outcome = await this.#attempt(tenant, pending.before, signal);
-    if (outcome.kind === 'hold') return outcome;
+    if (outcome.kind === 'blocked') return outcome;
     if (outcome.kind !== 'changed') return this.#refuse(tenant, outcome);
     // If an earlier attempt ended the old plan, `lateUntil` of this answer belongs to another plan.
     const { kind, from } = outcome;

@@ -151,7 +151,7 @@ export class Offboarding {
       onDone(id);
       return undefined;
     }
-    if (outcome.kind === 'hold') return outcome;
+    if (outcome.kind === 'blocked') return outcome;
     const failures = (this.#retries.get(id)?.failures ?? 0) + 1;
     const afterMs = outcome.kind === 'retry' ? (outcome.afterMs ?? 0) : 0;
     const wait = Math.max(afterMs, retryDelayMs(failures, random));

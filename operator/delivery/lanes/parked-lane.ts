@@ -69,7 +69,7 @@ export class ParkedLane {
     }
     const earliest = earliestByTenant(oldest).get(tenant) ?? first.event;
     const step = await provisioner.retry(earliest, signal);
-    if (step.kind === 'hold') return { ...IDLE_LANE, blocked: step };
+    if (step.kind === 'blocked') return { ...IDLE_LANE, blocked: step };
     if (step.kind !== 'done') {
       return this.#postpone(tenant, step.reason, step.kind === 'retry' ? step.afterMs : undefined);
     }
@@ -101,7 +101,7 @@ export class ParkedLane {
     const accepted = countResults(settled, 'delivered');
     const rejected = countResults(settled, 'dead');
     const report = { moved: settled.length > 0, accepted, rejected };
-    if (blocked?.kind === 'hold') return { ...report, blocked };
+    if (blocked?.kind === 'blocked') return { ...report, blocked };
     if (settled.length === stored.length) return report;
     this.#postpone(tenant, blocked?.reason ?? reason, blocked?.afterMs);
     return { ...report, moved: false };

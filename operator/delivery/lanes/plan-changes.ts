@@ -90,9 +90,9 @@ export class PlanChanges {
     if (same && known.current === current && known.wanted === wanted) return DONE;
     const before = same ? known.before : await this.#momentOf(tenant, mode, drain, signal);
     if (typeof before !== 'number') return before;
-    const requestedAt = known?.askedAt ?? clock.now();
+    const requestedAt = known?.requestedAt ?? clock.now();
     const wish = wishOf(tenant);
-    const pending: PendingChange = { before, askedAt: requestedAt, mode, current, wanted, wish };
+    const pending: PendingChange = { before, requestedAt, mode, current, wanted, wish };
     return stepOf(await this.#write({ ...this.#of(tenant.id), pending }));
   }
 
@@ -212,7 +212,7 @@ export class PlanChanges {
   list(): readonly PlanChangeStatus[] {
     return [...this.#changes.values()].flatMap(({ tenant, pending }) => {
       if (pending === undefined) return [];
-      const { before: at, askedAt: since, current: from, wanted: to } = pending;
+      const { before: at, requestedAt: since, current: from, wanted: to } = pending;
       const problem = this.#problems.get(tenant);
       return [{ tenant, from, to, at, since, problem }];
     });

@@ -87,7 +87,7 @@ export class ReplayLane {
     else this.#postpone(blocked?.afterMs);
     const accepted = countResults(settled, 'delivered');
     const report = { moved: complete, accepted, rejected: countResults(settled, 'dead') };
-    return blocked?.kind === 'hold' ? { ...report, blocked } : report;
+    return blocked?.kind === 'blocked' ? { ...report, blocked } : report;
   }
 
   #postpone(afterMs = 0): void {

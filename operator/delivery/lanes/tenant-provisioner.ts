@@ -84,7 +84,7 @@ export class TenantProvisioner {
       admissions.set(id, reason === undefined ? WAITING : { kind: 'parked', reason });
       // If no tenant can be provisioned the destination is down, so the others are not tried.
       const down = failures >= DOWN_AFTER && successes === 0;
-      if (reason !== undefined || blocked?.kind === 'hold' || down) return;
+      if (reason !== undefined || blocked?.kind === 'blocked' || down) return;
       const outcome = await this.#admitOne(await directory.ofEvent(event), changes, signal);
       admissions.set(id, outcome.admission);
       blocked = graver(blocked, outcome.blocked);
@@ -163,7 +163,7 @@ export class TenantProvisioner {
     if (this.#isSure(tenant)) return READY;
     const outcome = await this.#provision(tenant, changes, signal);
     if (outcome.kind === 'done') return READY;
-    if (outcome.kind === 'hold') return { admission: WAITING, blocked: outcome };
+    if (outcome.kind === 'blocked') return { admission: WAITING, blocked: outcome };
     if (outcome.kind === 'rejected') return this.#park(tenant, outcome.reason);
     const { failures, since } = this.#countFailure(tenant.id);
     const alone =

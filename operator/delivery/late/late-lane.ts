@@ -65,7 +65,7 @@ export class LateLane {
         ? ({ kind: 'billed', reference: 'nothing' } as const)
         : await biller.bill(tenant, lateLine, signal);
     // The API key may lack rights for invoices only. Usage delivery continues.
-    if (outcome.kind === 'rejected' || outcome.kind === 'hold') {
+    if (outcome.kind === 'rejected' || outcome.kind === 'blocked') {
       lines.refused(line, outcome.reason);
       onRefused(line, outcome.reason);
       return this.#postpone(line, REFUSED_MS);

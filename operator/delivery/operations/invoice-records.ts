@@ -1,5 +1,7 @@
 import type { OpenUsage } from '../../destinations/invoices.ts';
 import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
+import { isRecord } from '../../model/is-record.ts';
+import { renamedKeys } from '../../model/renamed-keys.ts';
 import type { Balance, CountedLines, TenantBalances } from './invoice-balance.ts';
 
 /** The position up to which the ledger is added up. */
@@ -8,7 +10,7 @@ export interface TallyState {
   readonly position: number;
   /** The head when it began, and whether all events up to there were stored and sent. */
   readonly begunAt: number;
-  readonly begunWhole: boolean;
+  readonly begunComplete: boolean;
 }
 
 /** An event that the cursor has passed and may still be sent: a dead letter, or parked. */
@@ -41,6 +43,9 @@ interface StoredTenant {
   ])[];
 }
 
+/** Names of fields in records of earlier versions, each with the present name. */
+const EARLIER_NAMES = new Map([['begunWhole', 'begunComplete']]);
+
 /**
  * Reads and builds the records of a destination's invoices, below `delivery/<name>/invoices/`:
  * `state`, `waiting`, and `tenant/<tenant>`.
@@ -59,7 +64,10 @@ export function createInvoiceRecords(ledger: Ledger, name: string) {
     return value === undefined ? undefined : JSON.parse(value);
   };
   return {
-    state: async () => (await read(`${root}/state`)) as TallyState | undefined,
+    state: async (): Promise<TallyState | undefined> => {
+      const state = await read(`${root}/state`);
+      return isRecord(state) ? (renamedKeys(state, EARLIER_NAMES) as TallyState) : undefined;
+    },
     putState: (state: TallyState): RecordChange => put(`${root}/state`, state),
 
     waiting: async (): Promise<readonly WaitingEvent[]> => {

@@ -168,7 +168,7 @@ export class InvoiceTally {
         type,
         position: ledger.lowWater(),
         begunAt: ledger.head(),
-        begunWhole: begunComplete,
+        begunComplete,
       };
       return;
     }
@@ -237,7 +237,7 @@ export class InvoiceTally {
   }
 
   #add(sequence: number, event: Omit<WaitingEvent, 'sequence'>, now: number): void {
-    const { begunAt = 0, begunWhole: begunComplete = false } = this.#state ?? {};
+    const { begunAt = 0, begunComplete = false } = this.#state ?? {};
     const known = this.tenants.get(event.tenant);
     const tenant = known ?? emptyBalances(begunComplete || sequence > begunAt);
     this.tenants.set(event.tenant, tenant);

@@ -4,7 +4,7 @@ import { storedTenant, type Tenant } from '../../model/tenant.ts';
 import type { QueuedEvent } from '../delivery-result.ts';
 import type { StoredLine } from './late-line.ts';
 import { type UnsentRanges, withSequences } from './sequence-sets.ts';
-import type { TenantChanges } from './tenant-changes.ts';
+import { inPresentForm, type TenantChanges } from './tenant-changes.ts';
 
 const SEQUENCE_DIGITS = 16;
 
@@ -147,7 +147,11 @@ function tenantRecords(ledger: Ledger, root: string) {
       put(keyOf(root, 'offboard', request.tenant.id), request),
     dropOffboard: (id: string): RecordChange => drop(keyOf(root, 'offboard', id)),
 
-    changes: () => all<TenantChanges>(ledger, `${root}/change/`),
+    changes: async function* (): AsyncGenerator<TenantChanges> {
+      for await (const changes of all<TenantChanges>(ledger, `${root}/change/`)) {
+        yield inPresentForm(changes);
+      }
+    },
     putChanges: (changes: TenantChanges): RecordChange =>
       put(keyOf(root, 'change', changes.tenant), changes),
     dropChanges: (id: string): RecordChange => drop(keyOf(root, 'change', id)),

@@ -20,7 +20,14 @@ const changed: TenantChanges = {
 test('usage that waited for a plan is that plan’s when the next change is requested as it begins', () => {
   const changes: TenantChanges = {
     ...changed,
-    pending: { before: at(6), askedAt: at(6), mode: 'now', current: 'b', wanted: 'c', wish: 'c' },
+    pending: {
+      before: at(6),
+      requestedAt: at(6),
+      mode: 'now',
+      current: 'b',
+      wanted: 'c',
+      wish: 'c',
+    },
   };
   const stored = { sequence: 4, start: at(5) };
   expect(placementOf(changes, stored, SENDING)).toEqual({ kind: 'send', at: at(6) });

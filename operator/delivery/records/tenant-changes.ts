@@ -1,5 +1,6 @@
 import type { UsageEvent } from '../../model/event.ts';
 import type { PlanChange } from '../../model/tenant.ts';
+import { renamedKeys } from '../../model/renamed-keys.ts';
 import { formatInstant } from '../../model/window.ts';
 import { isUnsent, type UnsentRanges } from './sequence-sets.ts';
 
@@ -19,7 +20,7 @@ export interface TenantChanges {
 export interface PendingChange {
   /** Usage of windows that start earlier goes to the old plan first. All other usage waits. */
   readonly before: number;
-  readonly askedAt: number;
+  readonly requestedAt: number;
   readonly mode: PlanChange;
   /** The plan that bills now. */
   readonly current: string;
@@ -46,6 +47,15 @@ export interface MadeChange extends Pick<PendingChange, 'before' | 'late'> {
   readonly ownTo?: number;
   /** The earliest window start of a late event that was sent as of `from`. */
   readonly earliest?: number;
+}
+
+const EARLIER_NAMES = new Map([['askedAt', 'requestedAt']]);
+
+/** Returns a stored record, also of an earlier version, with the present names of its fields. */
+export function inPresentForm(stored: TenantChanges): TenantChanges {
+  const { pending } = stored;
+  if (pending === undefined) return stored;
+  return { ...stored, pending: renamedKeys(pending, EARLIER_NAMES) as PendingChange };
 }
 
 /** The decision for an event: send it as of the moment `at`, or wait until the change is made. */

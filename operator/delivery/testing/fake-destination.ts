@@ -61,7 +61,7 @@ const ANSWERS: Readonly<Record<Extract<Reaction, string>, DeliveryOutcome>> = {
   reset: { kind: 'retry', reason: 'connection reset' },
   unavailable: { kind: 'retry', reason: 'status 503' },
   limited: { kind: 'retry', reason: 'status 429', afterMs: 30_000 },
-  unauthorized: { kind: 'hold', reason: 'status 401' },
+  unauthorized: { kind: 'blocked', reason: 'status 401' },
   refuse: { kind: 'split', reason: 'status 400' },
 };
 

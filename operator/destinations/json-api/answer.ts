@@ -48,7 +48,7 @@ export type ApiFailure =
        */
       readonly cause?: 'conflict' | 'session';
     }
-  | { readonly kind: 'hold'; readonly reason: string };
+  | { readonly kind: 'blocked'; readonly reason: string };
 
 export type ApiList = { readonly kind: 'list'; readonly items: readonly JsonObject[] } | ApiProblem;
 
@@ -74,7 +74,7 @@ export interface Vendor {
   readonly title: string;
   readonly credential: 'API key' | 'API token';
   /** The failure when another server answers: the URL is wrong. */
-  readonly notTheirs: ApiFailure & { readonly kind: 'hold' };
+  readonly notTheirs: ApiFailure & { readonly kind: 'blocked' };
   /** True if a success may have an empty answer or one that is no object. */
   readonly anySuccess?: true;
   /** Returns how long an error asks to wait, milliseconds. Default: Retry-After. */
@@ -100,7 +100,7 @@ export function readAnswer(
   now: number,
 ): ApiAnswer {
   if (outcome.kind === 'failed') {
-    return { kind: outcome.permanent ? 'hold' : 'retry', reason: outcome.reason };
+    return { kind: outcome.permanent ? 'blocked' : 'retry', reason: outcome.reason };
   }
   const { status, headers, complete } = outcome;
   // A truncated body proves nothing and may be long.
@@ -129,12 +129,13 @@ function readError(vendor: Vendor, answer: ErrorAnswer): ApiProblem {
   if (temporary !== undefined) return temporary;
   if (status === 429) return retryLater(answer, 'rate limit');
   if (status === 408 || status >= 500) return retryLater(answer);
-  if (status === 401) return { kind: 'hold', reason: `${title}: check the ${vendor.credential}` };
+  if (status === 401)
+    return { kind: 'blocked', reason: `${title}: check the ${vendor.credential}` };
   if (status === 403) {
     const lacking = vendor.missingPermission?.(answer) ?? 'a permission';
-    return { kind: 'hold', reason: `${title}: the ${vendor.credential} lacks ${lacking}` };
+    return { kind: 'blocked', reason: `${title}: the ${vendor.credential} lacks ${lacking}` };
   }
-  if (status < 400) return { kind: 'hold', reason: `${title}: redirects are not followed` };
+  if (status < 400) return { kind: 'blocked', reason: `${title}: redirects are not followed` };
   return vendor.readRefusal(answer);
 }
 
@@ -155,7 +156,7 @@ export function reasonOf({ title }: ErrorAnswer, ...details: readonly string[]):
 export function failedStep(answer: ApiProblem): FailedStep {
   const { kind, reason } = answer;
   if (kind === 'refused') return { kind: 'rejected', reason };
-  if (kind === 'hold') return { kind, reason };
+  if (kind === 'blocked') return { kind, reason };
   return { kind, reason, afterMs: answer.afterMs };
 }
 

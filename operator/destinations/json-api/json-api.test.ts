@@ -13,7 +13,7 @@ const { signal } = new AbortController();
 const VENDOR: Vendor = {
   title: 'Invented API',
   credential: 'API key',
-  notTheirs: { kind: 'hold', reason: 'not theirs' },
+  notTheirs: { kind: 'blocked', reason: 'not theirs' },
   readRefusal: (answer) => {
     const details = answer.body ?? {};
     const { status } = answer;
@@ -61,11 +61,15 @@ function get(api: JsonApi, path = '/things'): Promise<ApiAnswer> {
 describe('an answer', () => {
   test.each([
     [200, '{"a":1}', { kind: 'ok', body: { a: 1 } }],
-    [200, '[]', { kind: 'hold', reason: 'not theirs' }],
-    [200, '<html>', { kind: 'hold', reason: 'not theirs' }],
-    [302, '', { kind: 'hold', reason: 'Invented API error 302: redirects are not followed' }],
-    [401, '{}', { kind: 'hold', reason: 'Invented API error 401: check the API key' }],
-    [403, '{}', { kind: 'hold', reason: 'Invented API error 403: the API key lacks a permission' }],
+    [200, '[]', { kind: 'blocked', reason: 'not theirs' }],
+    [200, '<html>', { kind: 'blocked', reason: 'not theirs' }],
+    [302, '', { kind: 'blocked', reason: 'Invented API error 302: redirects are not followed' }],
+    [401, '{}', { kind: 'blocked', reason: 'Invented API error 401: check the API key' }],
+    [
+      403,
+      '{}',
+      { kind: 'blocked', reason: 'Invented API error 403: the API key lacks a permission' },
+    ],
     [404, '{}', { kind: 'refused', status: 404, reason: 'Invented API error 404: no' }],
     [408, '{}', { kind: 'retry', reason: 'Invented API error 408' }],
     [422, '{"b":2}', { kind: 'refused', status: 422, details: { b: 2 } }],
@@ -111,7 +115,9 @@ describe('an answer', () => {
       value: undefined,
     });
     expect(await get(await start(answering(200, '[1]'), anySuccess))).toMatchObject({ value: [1] });
-    expect(await get(await start(answering(200, 'x'), anySuccess))).toMatchObject({ kind: 'hold' });
+    expect(await get(await start(answering(200, 'x'), anySuccess))).toMatchObject({
+      kind: 'blocked',
+    });
   });
 
   test('of nobody leaves the request to be made again', async () => {
@@ -176,7 +182,7 @@ describe('a list', () => {
       what: 'things',
       field: 'data',
       maxPages,
-      notTheirs: { kind: 'hold', reason: 'not theirs' },
+      notTheirs: { kind: 'blocked', reason: 'not theirs' },
       fetch: async (cursor) => {
         const body = (answers[requested.length] ?? {}) as Readonly<Record<string, unknown>>;
         requested.push(cursor);
@@ -199,7 +205,10 @@ describe('a list', () => {
       kind: 'retry',
       reason: 'the list of things has more than 2 pages',
     });
-    expect(await pages([{ items: [] }]).list).toStrictEqual({ kind: 'hold', reason: 'not theirs' });
+    expect(await pages([{ items: [] }]).list).toStrictEqual({
+      kind: 'blocked',
+      reason: 'not theirs',
+    });
   });
 });
 
@@ -209,8 +218,8 @@ test('a step fails as its answer does, without what only the client needs', () =
     kind: 'rejected',
     reason: 'no',
   });
-  expect(failedStep({ kind: 'hold', reason: 'key' })).toStrictEqual({
-    kind: 'hold',
+  expect(failedStep({ kind: 'blocked', reason: 'key' })).toStrictEqual({
+    kind: 'blocked',
     reason: 'key',
   });
   expect(

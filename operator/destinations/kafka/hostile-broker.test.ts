@@ -62,7 +62,7 @@ async function sentTo(
 }
 
 const blocked = (problem: string) => ({
-  kind: 'hold',
+  kind: 'blocked',
   reason: `Kafka topic usage: the brokers do not answer as Kafka does: ${problem}`,
 });
 
@@ -138,7 +138,7 @@ describe('bytes that are no answers', () => {
     expect(await sentTo(web)).toStrictEqual(blocked(`${range}: "1213486160"`));
     const tls = await serverOf((socket) => socket.write(Buffer.from([0x15, 3, 1, 0, 2, 2, 70])));
     expect(await sentTo(tls)).toMatchObject({
-      kind: 'hold',
+      kind: 'blocked',
       reason: expect.stringContaining('the brokers require TLS') as string,
     });
   });
@@ -204,7 +204,7 @@ test('answers that are bent in any way end no process, and are read in bounded t
         });
         const stop = AbortSignal.timeout(300);
         const outcome = await sentTo(target.address, login ? { sasl: SASL } : {}, stop);
-        expect(outcome?.kind).toMatch(/delivered|retry|hold|split/);
+        expect(outcome?.kind).toMatch(/delivered|retry|blocked|split/);
         for (const close of closers.splice(0).toReversed()) await close();
       },
     ),

@@ -158,7 +158,7 @@ describe('what goes wrong', () => {
     const target = await broker({ answers: [code] });
     const kafka = kafkaAt(target);
     expect(await kafka.send([testEvent()], signal)).toStrictEqual([
-      { kind: 'hold', reason: `Kafka topic usage: ${reason}` },
+      { kind: 'blocked', reason: `Kafka topic usage: ${reason}` },
     ]);
     expect(await kafka.send([testEvent()], signal)).toStrictEqual([DELIVERED]);
     expect(target.records).toHaveLength(1);
@@ -194,7 +194,7 @@ describe('what goes wrong', () => {
     const target = await broker({ leader });
     expect(await kafkaAt(target).send([testEvent()], signal)).toStrictEqual([
       {
-        kind: 'hold',
+        kind: 'blocked',
         reason:
           'Kafka topic usage: address not allowed: link-local or cloud metadata: "169.254.169.254"',
       },
@@ -233,7 +233,7 @@ describe('what goes wrong', () => {
       context,
     );
     const outcomes = await kafka.send([testEvent()], signal);
-    expect(outcomes).toMatchObject([{ kind: 'hold' }]);
+    expect(outcomes).toMatchObject([{ kind: 'blocked' }]);
     expect(JSON.stringify([outcomes, context.logger.lines])).not.toContain('canary');
   });
 });
@@ -282,7 +282,7 @@ describe('a variable', () => {
     const scram = fromVariables({ ...common, ...login });
     // The broker of the test supports only PLAIN.
     expect(await scram.send([testEvent()], signal)).toMatchObject([
-      { kind: 'hold', reason: expect.stringContaining('UNSUPPORTED_SASL_MECHANISM') as string },
+      { kind: 'blocked', reason: expect.stringContaining('UNSUPPORTED_SASL_MECHANISM') as string },
     ]);
     const tls = await certificates();
     const encrypted = await broker({ tls });

@@ -7,7 +7,7 @@ import { BadAnswerError, TLS_MISSING } from './broker-answers.ts';
 export type KafkaWriteOutcome =
   | { readonly kind: 'delivered' }
   | { readonly kind: 'retry'; readonly reason: string }
-  | { readonly kind: 'hold'; readonly reason: string }
+  | { readonly kind: 'blocked'; readonly reason: string }
   | { readonly kind: 'split'; readonly reason: string; readonly tooLarge: boolean };
 
 const LOGIN = 'check spec.kafka.sasl (KAFKA_USERNAME, KAFKA_PASSWORD, KAFKA_SASL_MECHANISM)';
@@ -53,28 +53,28 @@ export function outcomeOf(
   const all = errorsOf(error);
   const where = `Kafka topic ${topic}`;
   const refused = all.find((one) => one instanceof RefusedAddressError);
-  if (refused !== undefined) return { kind: 'hold', reason: `${where}: ${refused.message}` };
+  if (refused !== undefined) return { kind: 'blocked', reason: `${where}: ${refused.message}` };
   const bad = all.find((one) => one instanceof BadAnswerError);
   if (bad !== undefined && bad.message !== TLS_MISSING) {
     return {
-      kind: 'hold',
+      kind: 'blocked',
       reason: `${where}: the brokers do not answer as Kafka does: ${bad.message}`,
     };
   }
   const names = all.flatMap(({ apiId }) => apiId ?? []);
   const fixable = names.find((name) => name in FIXES);
   if (fixable !== undefined)
-    return { kind: 'hold', reason: `${where}: ${fixable}: ${FIXES[fixable] ?? ''}` };
+    return { kind: 'blocked', reason: `${where}: ${fixable}: ${FIXES[fixable] ?? ''}` };
   if (all.some(({ message }) => message.startsWith(TLS_MISSING))) {
-    return { kind: 'hold', reason: `${where}: the brokers require TLS: ${TLS}` };
+    return { kind: 'blocked', reason: `${where}: the brokers require TLS: ${TLS}` };
   }
   if (all.some(({ message }) => message.startsWith(TLS_UNKNOWN))) {
-    return { kind: 'hold', reason: `${where}: the brokers do not use TLS: ${TLS}` };
+    return { kind: 'blocked', reason: `${where}: the brokers do not use TLS: ${TLS}` };
   }
   // A connection that broke during login proves nothing about the credentials.
   const broken = all.some(({ message }) => message.startsWith(CLOSED));
   if (!broken && all.some(({ code }) => code === AUTHENTICATION)) {
-    return { kind: 'hold', reason: `${where}: login refused: ${LOGIN}` };
+    return { kind: 'blocked', reason: `${where}: login refused: ${LOGIN}` };
   }
   const large = names.find((name) => TOO_LARGE.has(name));
   if (large !== undefined) return { kind: 'split', reason: `${where}: ${large}`, tooLarge: true };

@@ -51,16 +51,16 @@ export class TopicWriter {
   }
 
   #connect({ createProducer }: Client): Connected {
-    const listeners: HoldListeners = new Set();
+    const listeners: BlockedListeners = new Set();
     const onFailure = (error: unknown): void => {
       const outcome = outcomeOf(error, this.#settings.topic);
-      if (outcome.kind === 'hold') for (const report of listeners) report(outcome);
+      if (outcome.kind === 'blocked') for (const report of listeners) report(outcome);
     };
     return { producer: createProducer(this.#settings, this.#lookup, onFailure), listeners };
   }
 
   #unwritten(ended: Exclude<End, { kind: 'done' }>): KafkaWriteOutcome {
-    if (ended.kind === 'hold') return ended;
+    if (ended.kind === 'blocked') return ended;
     return { kind: 'retry', reason: `Kafka topic ${this.#settings.topic}: ${ended.reason}` };
   }
 
@@ -125,17 +125,17 @@ const UNANSWERED: KafkaWriteOutcome = { kind: 'retry', reason: 'no outcome for a
 /** A client, and callers that learn at once of failures that the client retries for a minute. */
 interface Connected {
   readonly producer: KafkaProducer;
-  readonly listeners: HoldListeners;
+  readonly listeners: BlockedListeners;
 }
 
 type Client = typeof import('./producer.ts');
-type HoldOutcome = Extract<KafkaWriteOutcome, { kind: 'hold' }>;
-type HoldListeners = Set<(outcome: HoldOutcome) => void>;
+type BlockedOutcome = Extract<KafkaWriteOutcome, { kind: 'blocked' }>;
+type BlockedListeners = Set<(outcome: BlockedOutcome) => void>;
 
 type End =
   | { readonly kind: 'done'; readonly outcomes: readonly KafkaWriteOutcome[] }
   | { readonly kind: 'unfinished'; readonly reason: string }
-  | HoldOutcome;
+  | BlockedOutcome;
 
 /**
  * Waits for the end of a call: its work, a failure that a person must fix, the time limit or the
@@ -143,7 +143,7 @@ type End =
  */
 async function endOf(
   work: Promise<readonly KafkaWriteOutcome[]>,
-  listeners: HoldListeners,
+  listeners: BlockedListeners,
   signal: AbortSignal,
 ): Promise<End> {
   const late = AbortSignal.any([signal, AbortSignal.timeout(WRITE_MS)]);

@@ -139,7 +139,7 @@ describe('trouble', () => {
     const { restart } = await world();
     const outcome = await restart({ apiKey: new Secret('canary') }).bootstrap(LAGO_METRICS, NEVER);
     expect(outcome).toStrictEqual({
-      kind: 'hold',
+      kind: 'blocked',
       reason: 'lago-style API error 401: check the API key',
     });
   });
@@ -154,10 +154,10 @@ describe('trouble', () => {
   });
 
   test.each([
-    [{ kind: 'status', status: 200, body: '<html>' }, 'hold', 'not that of a Lago API'],
-    [{ kind: 'status', status: 404, body: '<html>' }, 'hold', 'not that of a Lago API'],
-    [{ kind: 'status', status: 302 }, 'hold', 'redirects are not followed'],
-    [{ kind: 'status', status: 403, body: { code: 'x' } }, 'hold', 'lacks a permission (x)'],
+    [{ kind: 'status', status: 200, body: '<html>' }, 'blocked', 'not that of a Lago API'],
+    [{ kind: 'status', status: 404, body: '<html>' }, 'blocked', 'not that of a Lago API'],
+    [{ kind: 'status', status: 302 }, 'blocked', 'redirects are not followed'],
+    [{ kind: 'status', status: 403, body: { code: 'x' } }, 'blocked', 'lacks a permission (x)'],
     [{ kind: 'status', status: 502, body: '<html>' }, 'retry', 'lago-style API error 502'],
     [
       { kind: 'status', status: 422, body: { code: 'lock_acquisition_failed' } },

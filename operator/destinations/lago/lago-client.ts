@@ -31,7 +31,7 @@ const NOT_LAGO = 'the answer is not that of a Lago API: check the URL';
 const LAGO: Vendor = {
   title: 'lago-style API',
   credential: 'API key',
-  notTheirs: { kind: 'hold', reason: NOT_LAGO },
+  notTheirs: { kind: 'blocked', reason: NOT_LAGO },
   waitMs: (headers, status, now) => {
     const reset = status === 429 ? headers['x-ratelimit-reset'] : undefined;
     return retryAfterMs(reset ?? headers['retry-after'], now);
@@ -121,7 +121,7 @@ export class LagoClient {
         page += 1;
         return typeof objectOf(body, 'meta')['next_page'] === 'number' ? String(page) : undefined;
       },
-      notTheirs: { kind: 'hold', reason: `${NOT_LAGO}: no "${root}"` },
+      notTheirs: { kind: 'blocked', reason: `${NOT_LAGO}: no "${root}"` },
     });
   }
 
@@ -160,5 +160,5 @@ export function isTaken(refusal: ApiRefusal, field: string): boolean {
 /** Translates an unexpected answer into a failed step. Unknown path: a wrong URL; else final. */
 export function failedStep(answer: ApiProblem): FailedStep {
   const isWrongUrl = answer.kind === 'refused' && answer.code === UNKNOWN_PATH;
-  return isWrongUrl ? { kind: 'hold', reason: answer.reason } : commonFailedStep(answer);
+  return isWrongUrl ? { kind: 'blocked', reason: answer.reason } : commonFailedStep(answer);
 }

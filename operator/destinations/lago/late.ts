@@ -274,7 +274,7 @@ function priceOf(invoice: JsonObject, fee: JsonObject): LatePrice | string {
 }
 
 function creditFailure(answer: ApiProblem): LateOutcome {
-  if (answer.kind === 'hold' && answer.reason.includes('feature_unavailable')) {
+  if (answer.kind === 'blocked' && answer.reason.includes('feature_unavailable')) {
     const reason = 'credit notes need a licence of Lago: credit it by hand';
     return { kind: 'rejected', reason };
   }

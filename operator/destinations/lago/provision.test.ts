@@ -77,11 +77,11 @@ test('a restart finds the subscription by the current usage and reuses it', asyn
 
 describe('a probe that fails creates nothing', () => {
   test.each([
-    [401, undefined, 'hold'],
-    [403, undefined, 'hold'],
+    [401, undefined, 'blocked'],
+    [403, undefined, 'blocked'],
     [500, undefined, 'retry'],
     [503, undefined, 'retry'],
-    [404, { code: 'resource_not_found', error: 'Not Found' }, 'hold'],
+    [404, { code: 'resource_not_found', error: 'Not Found' }, 'blocked'],
     [422, { code: 'validation_errors', error: 'x' }, 'rejected'],
   ])('with %i', async (status, body, kind) => {
     const world = await ready();

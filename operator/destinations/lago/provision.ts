@@ -75,7 +75,7 @@ export class LagoProvisioner implements Customers, Plans {
     if (choice.kind !== 'plan') return choice;
     const { plan } = choice;
     const probed = await probeTenant(client, ids, signal);
-    if (probed.kind === 'retry' || probed.kind === 'hold' || probed.kind === 'refused') {
+    if (probed.kind === 'retry' || probed.kind === 'blocked' || probed.kind === 'refused') {
       return failedStep(probed);
     }
     const creation = probed.kind === 'no-customer' ? { currency: plan.currency } : undefined;

@@ -56,7 +56,7 @@ export class LagoSender {
     signal: AbortSignal,
   ): Promise<readonly DeliveryOutcome[]> {
     const stale = await this.#options.subscriptions.refresh(signal);
-    if (stale?.kind === 'hold') return events.map(() => stale);
+    if (stale?.kind === 'blocked') return events.map(() => stale);
     const drafts = await this.#draftsFor(events, signal);
     return sendInLines<LagoEvent>(events, {
       check: (event) => this.#check(event, drafts),
@@ -126,7 +126,7 @@ export class LagoSender {
         const outcome = report.outcomes[position];
         if (outcome !== undefined) outcomes.set(index, outcome);
       }
-      const stopped = report.outcomes.find(({ kind }) => kind === 'retry' || kind === 'hold');
+      const stopped = report.outcomes.find(({ kind }) => kind === 'retry' || kind === 'blocked');
       if (stopped !== undefined) {
         for (const { index } of line.slice(start + chunk.length)) outcomes.set(index, stopped);
         return;
@@ -165,13 +165,13 @@ async function sendChunk(
     const answer = await client.call('POST', '/events/batch', { events: batch }, signal);
     if (answer.kind === 'ok') {
       if (Array.isArray(answer.body['events'])) return report(DELIVERED);
-      return report({ kind: 'hold', reason: 'the answer has no events: check the URL' });
+      return report({ kind: 'blocked', reason: 'the answer has no events: check the URL' });
     }
     if (answer.kind !== 'refused') return report(answer);
     if (isTooMany(answer)) return report({ kind: 'split', reason: answer.reason }, true);
     const faults = faultsByIndex(answer, open.length);
     if (faults.size === 0) {
-      const kind = BLIND_REFUSALS.has(answer.status) ? 'split' : 'hold';
+      const kind = BLIND_REFUSALS.has(answer.status) ? 'split' : 'blocked';
       return report({ kind, reason: answer.reason });
     }
     for (const [position, outcome] of faults) {

@@ -242,16 +242,16 @@ test('a metric that an operator gave another field is summed by that field', asy
 
 describe('an answer for the complete call', () => {
   test.each([
-    [401, undefined, 'hold'],
-    [403, undefined, 'hold'],
-    [404, undefined, 'hold'],
+    [401, undefined, 'blocked'],
+    [403, undefined, 'blocked'],
+    [404, undefined, 'blocked'],
     [429, undefined, 'retry'],
     [500, undefined, 'retry'],
     [400, { error: 'BadRequest: x' }, 'split'],
     [413, { error: 'x' }, 'split'],
     [422, { error: 'x', code: 'odd' }, 'split'],
-    [200, '<html>', 'hold'],
-    [200, { ok: true }, 'hold'],
+    [200, '<html>', 'blocked'],
+    [200, { ok: true }, 'blocked'],
   ])('%i %j means %s', async (status, body, kind) => {
     const world = await ready();
     world.lago.misbehaviours.add({ kind: 'status', status, body, path: BATCH });

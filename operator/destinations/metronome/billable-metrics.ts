@@ -88,7 +88,7 @@ export async function ensureMetrics(
     if (current === undefined) {
       const body = metricCreation(metric);
       const answer = await client.create('/v1/billable-metrics/create', body, signal);
-      if (answer.kind === 'retry' || answer.kind === 'hold') return answer;
+      if (answer.kind === 'retry' || answer.kind === 'blocked') return answer;
       const id = answer.kind === 'ok' ? textOf(objectOf(answer.body, 'data'), 'id') : undefined;
       if (answer.kind === 'refused' || id === undefined) {
         const reason = answer.kind === 'refused' ? answer.reason : 'the answer has no id';
@@ -153,7 +153,7 @@ async function handOver(
         };
         const path = '/v1/contract-pricing/products/update';
         const answer = await client.create(path, update, signal);
-        if (answer.kind === 'retry' || answer.kind === 'hold') return answer;
+        if (answer.kind === 'retry' || answer.kind === 'blocked') return answer;
         if (answer.kind === 'refused') {
           logger.warn(`[bootstrap] warning: product "${product.name}": ${answer.reason}`);
           continue;
@@ -193,7 +193,7 @@ async function archiveSettled(
   );
   if (unsettled) return undefined;
   const answer = await client.post('/v1/billable-metrics/archive', { id: predecessor.id }, signal);
-  if (answer.kind === 'retry' || answer.kind === 'hold') return answer;
+  if (answer.kind === 'retry' || answer.kind === 'blocked') return answer;
   if (answer.kind === 'ok') logger.info(`[bootstrap] archived the metric "${predecessor.name}"`);
   else logger.warn(`[bootstrap] warning: metric "${predecessor.name}": ${answer.reason}`);
   return undefined;

@@ -80,7 +80,7 @@ test('a stored 500 is got over with a new key', async () => {
 test('a wrong token is reported as such', async () => {
   world.metronome.misbehaviours.add({ kind: 'status', status: 401, body: { message: 'no' } });
   expect(await world.destination.bootstrap(METRONOME_METRICS, NEVER)).toEqual({
-    kind: 'hold',
+    kind: 'blocked',
     reason: 'Metronome API error 401: check the API token',
   });
 });

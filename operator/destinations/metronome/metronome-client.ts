@@ -22,7 +22,7 @@ const METRONOME: Vendor = {
   title: 'Metronome API',
   credential: 'API token',
   notTheirs: {
-    kind: 'hold',
+    kind: 'blocked',
     reason: 'the answer is not that of the Metronome API: check the URL',
   },
   // Ingest answers with an empty body, a search of events with a list.

@@ -510,7 +510,7 @@ describe('the link to Stripe', () => {
     const world = await withRateCard({ stripeLink: stripeLink() });
     stripe.misbehaviours.add({ kind: 'status', status: 401 });
     const outcome = await world.destination.customers.provision(testTenant(), NEVER);
-    expect(outcome).toMatchObject({ kind: 'hold', reason: expect.stringContaining('Stripe') });
+    expect(outcome).toMatchObject({ kind: 'blocked', reason: expect.stringContaining('Stripe') });
     expect(world.metronome.state.contracts).toEqual([]);
   });
 });

@@ -87,7 +87,7 @@ export class MetronomeSender {
       const body = chunk.map(({ payload }) => payload);
       const outcome = outcomeOf(await this.#options.client.post('/v1/ingest', body, signal));
       for (const { index } of chunk) outcomes.set(index, outcome);
-      if (outcome.kind !== 'retry' && outcome.kind !== 'hold') continue;
+      if (outcome.kind !== 'retry' && outcome.kind !== 'blocked') continue;
       for (const { index } of line.slice(start + CALL_EVENTS)) outcomes.set(index, outcome);
       return;
     }
@@ -97,7 +97,7 @@ export class MetronomeSender {
 function outcomeOf(answer: ApiAnswer): DeliveryOutcome {
   if (answer.kind === 'ok') return DELIVERED;
   if (answer.kind !== 'refused') return answer;
-  return { kind: FOR_CONTENT.has(answer.status) ? 'split' : 'hold', reason: answer.reason };
+  return { kind: FOR_CONTENT.has(answer.status) ? 'split' : 'blocked', reason: answer.reason };
 }
 
 /**

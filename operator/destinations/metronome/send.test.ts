@@ -128,7 +128,7 @@ test('an address that is not Metronome’s holds the destination', async () => {
     path: INGEST,
     body: 'nothing here',
   });
-  expect(kindsOf(await send([testEvent()]))).toEqual(['hold']);
+  expect(kindsOf(await send([testEvent()]))).toEqual(['blocked']);
 });
 
 describe('what Metronome would take and never bill', () => {

@@ -178,7 +178,7 @@ function outcomeOf(refusal: ApiRefusal, event: UsageEvent): DeliveryOutcome {
   if (NO_CUSTOMER.has(code)) return { kind: 'provision', reason };
   if (code === 'timestamp_in_future') return { kind: 'retry', reason, afterMs: FUTURE_WAIT_MS };
   if (status === 400) return { kind: 'rejected', reason };
-  return { kind: 'hold', reason };
+  return { kind: 'blocked', reason };
 }
 
 /**

@@ -139,14 +139,16 @@ describe('trouble at Stripe', () => {
     await ready();
     const reason =
       'Stripe API error 403: the API key lacks "Meter events: write" (rak_billing_meter_event_write)';
-    expect(await destination.send([gpuEvent()], NEVER)).toStrictEqual([{ kind: 'hold', reason }]);
+    expect(await destination.send([gpuEvent()], NEVER)).toStrictEqual([
+      { kind: 'blocked', reason },
+    ]);
   });
 
   test('with a wrong key is reported at bootstrap without the key', async () => {
     const { restart } = await world();
     const other = restart({ apiKey: new Secret('sk_test_other') });
     expect(await other.bootstrap([], NEVER)).toStrictEqual({
-      kind: 'hold',
+      kind: 'blocked',
       reason: 'Stripe API error 401: check the API key',
     });
   });

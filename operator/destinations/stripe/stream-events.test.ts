@@ -71,7 +71,7 @@ test('a session that nobody can open holds everything, with the permission that 
   const { destination } = await world({ lacks });
   expect(await destination.send(events(1), NEVER)).toStrictEqual([
     {
-      kind: 'hold',
+      kind: 'blocked',
       reason:
         'Stripe API error 403: the API key lacks "Meter events: write" (rak_meter_event_write)',
     },

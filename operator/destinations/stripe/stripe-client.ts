@@ -47,7 +47,7 @@ const RESOURCES: readonly (readonly [path: string, name: string])[] = [
 export const STRIPE: Vendor = {
   title: 'Stripe API',
   credential: 'API key',
-  notTheirs: { kind: 'hold', reason: 'the answer is not that of the Stripe API: check the URL' },
+  notTheirs: { kind: 'blocked', reason: 'the answer is not that of the Stripe API: check the URL' },
   temporary: (answer) => {
     const { status, headers, title, waitMs = CONFLICT_WAIT_MS } = answer;
     if (status === 429) {

@@ -149,7 +149,7 @@ export class Stripe implements Destination {
     for (const { code, name: shown } of catalog) {
       this.#metricNames.set(code, shown);
       const ensured = await this.#meters.ensure(code, shown, signal);
-      if (ensured.kind === 'retry' || ensured.kind === 'hold') return failedStep(ensured);
+      if (ensured.kind === 'retry' || ensured.kind === 'blocked') return failedStep(ensured);
       // A failure concerns only the events of this metric.
       const problem = ensured.kind === 'meter' ? ensured.meter.problem : ensured.reason;
       if (problem === undefined) continue;

@@ -247,7 +247,7 @@ describe('an answer', () => {
     async (status) => {
       const headers = { location: 'http://127.0.0.1:1/elsewhere' };
       const outcome = await outcomeOf(answering(status, headers));
-      expect(outcome.kind).toBe('hold');
+      expect(outcome.kind).toBe('blocked');
       expect(JSON.stringify(outcome)).not.toContain('canary');
     },
   );
@@ -259,7 +259,9 @@ describe('an answer', () => {
       const server = await receiver(answering(status));
       const url = server.url.replace('http://', `http://${user}`);
       const [outcome] = await webhookTo(url, settings).send([testEvent()], signal);
-      return outcome?.kind === 'hold' ? outcome.reason : `not held: ${JSON.stringify(outcome)}`;
+      return outcome?.kind === 'blocked'
+        ? outcome.reason
+        : `not blocked: ${JSON.stringify(outcome)}`;
     };
 
     test('with a signing key alone', async () => {

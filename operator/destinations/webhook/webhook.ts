@@ -169,7 +169,7 @@ function batchBody(events: readonly string[]): string {
 type CallOutcome =
   | { readonly kind: 'delivered' }
   | { readonly kind: 'retry'; readonly reason: string; readonly afterMs?: number }
-  | { readonly kind: 'hold'; readonly reason: string }
+  | { readonly kind: 'blocked'; readonly reason: string }
   | { readonly kind: 'split'; readonly reason: string };
 
 /**
@@ -186,7 +186,7 @@ function classifyAnswer(
   now: number,
 ): CallOutcome {
   if (outcome.kind === 'failed') {
-    return { kind: outcome.permanent ? 'hold' : 'retry', reason: outcome.reason };
+    return { kind: outcome.permanent ? 'blocked' : 'retry', reason: outcome.reason };
   }
   const { status } = outcome;
   if (isSuccess(status)) return { kind: 'delivered' };
@@ -196,9 +196,9 @@ function classifyAnswer(
     return { kind: 'retry', reason, afterMs };
   }
   if (REFUSED.has(status)) return { kind: 'split', reason };
-  if (status < 400) return { kind: 'hold', reason: `${reason}: redirects are not followed` };
+  if (status < 400) return { kind: 'blocked', reason: `${reason}: redirects are not followed` };
   const hint = UNAUTHORIZED.has(status) ? credentials : HINTS[status];
-  return { kind: 'hold', reason: hint === undefined ? reason : `${reason}: ${hint}` };
+  return { kind: 'blocked', reason: hint === undefined ? reason : `${reason}: ${hint}` };
 }
 
 /** Returns advice on credentials that a receiver may have refused, and where to set them. */

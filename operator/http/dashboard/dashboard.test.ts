@@ -55,6 +55,7 @@ const PAGES: readonly (readonly [hash: string, text: string])[] = [
   ['#/docs/explanation/metering.md?at=windows', 'Lifetimes, not samples'],
   ['#/windows', 'backfilled'],
   [`#/windows/${LAST_WINDOW}`, 'Where GPU time went'],
+  [`#/windows/${LAST_WINDOW}`, 'Private nodes, by GPU model'],
   ['#/destinations', 'archive'],
   ['#/destinations/archive', 'Dead letters'],
   ['#/destinations/archive', 'may be billed already: an earlier attempt had no answer'],

@@ -79,8 +79,8 @@ function readRoute(context: RouteContext, scans: Scans): Route {
   };
 }
 
-function showPrediction({ state: status, takesNegative }: CorrectionPrediction) {
-  return { standing: status, takes_negative: takesNegative };
+function showPrediction({ state, takesNegative }: CorrectionPrediction) {
+  return { state, takes_negative: takesNegative };
 }
 
 /** Why an event cannot be corrected; undefined when it can. */

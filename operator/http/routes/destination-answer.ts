@@ -23,7 +23,7 @@ function showDestination(status: DestinationStatusView, summary: string, committ
     ready: status.ready,
     suspended: status.suspended,
     bootstrapped: status.bootstrapped,
-    held: status.blocked,
+    blocked: status.blocked,
     problem: status.problem && {
       reason: status.problem.reason,
       message: status.problem.message,

@@ -36,7 +36,7 @@ function showStream(stream: FleetStreamView) {
       role: report.role,
       ready: report.ready,
       waits_for: report.waitsFor,
-      told_seconds_ago: Math.round(report.reportedMsAgo / 1000),
+      reported_seconds_ago: Math.round(report.reportedMsAgo / 1000),
       window: goDuration(report.windowMs),
       tenants: report.tenants,
       tenant_clusters: report.tenantClusters,

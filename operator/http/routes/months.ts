@@ -151,7 +151,7 @@ async function* lines(
     until: isoTime(until),
     over: until === to,
     before: new Date(before).toISOString().slice(0, 7),
-    whole_days: completeDays,
+    complete_days: completeDays,
     group_by: groupBy,
     measured_since: isoTime(since),
     note,

@@ -70,7 +70,7 @@ export async function beginCopy(
     if (row !== undefined && startsOver) await deleteStream(session, schema);
     else if (row !== undefined && !isOurs) {
       throw copyRefusal(
-        `it is an unfinished copy of another ledger; --anew starts again: "${source}"`,
+        `it is an unfinished copy of another ledger; --start-over starts again: "${source}"`,
       );
     }
     const entrant = { source, region, owner, copiesFrom: name };

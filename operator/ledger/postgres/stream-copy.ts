@@ -119,7 +119,7 @@ class StreamCopy {
     const { head: of, beginning } = this.#origin;
     if (head > of) throw copyRefusal(`the stream has more events than the ledger: "${head}"`);
     if (head < beginning.lowWater) {
-      const text = `the ledger has deleted events that are not copied yet; --anew starts again`;
+      const text = `the ledger has deleted events that are not copied yet; --start-over starts again`;
       throw copyRefusal(`${text}: "${head}"`);
     }
     let group: CopiedBatch[] = [];

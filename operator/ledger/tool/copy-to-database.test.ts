@@ -228,7 +228,7 @@ describe('a copy that is not finished', () => {
     await expect(copy({}, stop)).rejects.toThrow('stopped');
     directory = await files.directory();
     await fill(5);
-    await expect(copy()).rejects.toThrow('--anew');
+    await expect(copy()).rejects.toThrow('--start-over');
     expect(await copy({ startsOver: true })).toMatchObject({ kind: 'copied', lastSequence: 20 });
     expect(await streamDump()).toHaveLength(20);
   });

@@ -93,8 +93,8 @@ function usesBy(
 interface Allocated {
   readonly from: number;
   to: number;
-  readonly unsureFrom: number;
-  unsureTo: number;
+  readonly uncertainFrom: number;
+  uncertainTo: number;
   readonly state: ClaimState;
   readonly pods: Set<string>;
   /** When a consumer that is not a pod used it; such consumers count as running. */
@@ -132,15 +132,16 @@ function withUncertain(
 ): readonly Span<Use>[] {
   const uncertainAt = new Map<number, number>();
   const spans = [allocated, ...[...allocated.pods].flatMap(podSpans)];
-  for (const { from, to, unsureFrom = 0, unsureTo = 0 } of spans) {
-    if (unsureFrom > 0) uncertainAt.set(from, Math.max(unsureFrom, uncertainAt.get(from) ?? 0));
-    if (unsureTo > 0) uncertainAt.set(to, Math.max(unsureTo, uncertainAt.get(to) ?? 0));
+  for (const { from, to, uncertainFrom = 0, uncertainTo = 0 } of spans) {
+    if (uncertainFrom > 0)
+      uncertainAt.set(from, Math.max(uncertainFrom, uncertainAt.get(from) ?? 0));
+    if (uncertainTo > 0) uncertainAt.set(to, Math.max(uncertainTo, uncertainAt.get(to) ?? 0));
   }
   if (uncertainAt.size === 0) return uses;
   return uses.map((use) => ({
     ...use,
-    unsureFrom: uncertainAt.get(use.from) ?? 0,
-    unsureTo: uncertainAt.get(use.to) ?? 0,
+    uncertainFrom: uncertainAt.get(use.from) ?? 0,
+    uncertainTo: uncertainAt.get(use.to) ?? 0,
   }));
 }
 
@@ -151,17 +152,17 @@ function isDated(allocated: Allocated | undefined): allocated is Allocated {
 
 function allocations(spans: readonly Span<ClaimState>[]): readonly Allocated[] {
   const stretches: Allocated[] = [];
-  for (const { from, to, state, unsureFrom = 0, unsureTo = 0 } of spans) {
+  for (const { from, to, state, uncertainFrom = 0, uncertainTo = 0 } of spans) {
     const otherwise = state.otherConsumer ? [{ from, to }] : [];
     const last = stretches.at(-1);
     if (last !== undefined && last.to === from && continues(last.state, state)) {
       last.to = to;
-      last.unsureTo = unsureTo;
+      last.uncertainTo = uncertainTo;
       last.otherwise.push(...otherwise);
       for (const uid of state.pods) last.pods.add(uid);
       continue;
     }
-    const uncertain = { unsureFrom, unsureTo };
+    const uncertain = { uncertainFrom, uncertainTo };
     stretches.push({ from, to, ...uncertain, state, pods: new Set(state.pods), otherwise });
   }
   return stretches;
@@ -279,8 +280,8 @@ function cutUse(use: Span<Use>, holdings: HoldersByDevice): readonly Span<ClaimU
   return splitAtEdges(from, to, shared.flat()).map(([start, end]) => ({
     from: start,
     to: end,
-    unsureFrom: start === from ? (use.unsureFrom ?? 0) : 0,
-    unsureTo: end === to ? (use.unsureTo ?? 0) : 0,
+    uncertainFrom: start === from ? (use.uncertainFrom ?? 0) : 0,
+    uncertainTo: end === to ? (use.uncertainTo ?? 0) : 0,
     state: { ...state, holders: shared.map((stretches) => holdersAt(stretches, start)) },
   }));
 }

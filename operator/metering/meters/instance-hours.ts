@@ -108,10 +108,10 @@ function withoutOverlaps(times: readonly ReadyTime[]): readonly ReadyTime[] {
     .flatMap((time) => {
       const from = Math.max(time.from, reached);
       reached = Math.max(reached, time.to);
-      const { workload, state, to, unsureTo } = time;
+      const { workload, state, to, uncertainTo } = time;
       if (from >= to) return [];
       // Its begin is certain where another workload was ready before.
-      if (from > time.from) return [{ workload, state, from, to, unsureTo }];
+      if (from > time.from) return [{ workload, state, from, to, uncertainTo }];
       return [time];
     });
 }

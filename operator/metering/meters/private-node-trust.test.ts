@@ -21,7 +21,7 @@ function billed(versions: readonly (readonly [minute: number, node: NodeFixture]
 
 function worldOf(providerStatement: () => ProviderStatement | undefined): World {
   const world = createWorld({ inside, providerStatement });
-  world.clusters([cluster('a', { ownNodeTrust: 'provider' })]);
+  world.clusters([cluster('a', { privateNodeTrust: 'provider' })]);
   return world;
 }
 

@@ -134,9 +134,9 @@ test('a reversal that finds no charge within MAX_BACKFILL is reported, and dropp
   const identity = { tenant: 'x', metric: 'tenant_cpu_core_hours' };
   const reversal = { identity, amount: -5n, ms: -20_000, since: HOUR };
   const waiting = settleReversals([], [reversal], 6 * HOUR, 6 * HOUR);
-  expect(waiting).toEqual({ settled: [], reversals: [reversal], unsettledMs: 0 });
+  expect(waiting).toEqual({ settled: [], reversals: [reversal], expiredMs: 0 });
   const given = settleReversals([], [reversal], 7 * HOUR, 6 * HOUR);
-  expect(given).toEqual({ settled: [], reversals: [], unsettledMs: 20_000 });
+  expect(given).toEqual({ settled: [], reversals: [], expiredMs: 20_000 });
 });
 
 test('what two scopes charged is one event, and is explained by what both measured', () => {

@@ -30,7 +30,7 @@ export interface SettledCharges {
   /** Reversals that wait for a charge. */
   readonly reversals: readonly Reversal[];
   /** Reversals without a charge within MAX_BACKFILL: overbilled object time, ms, positive. */
-  readonly unsettledMs: number;
+  readonly expiredMs: number;
 }
 
 /**
@@ -70,14 +70,14 @@ export function settleReversals(
       ? new Map()
       : Map.groupBy(totals.values(), ({ charge }) => siblingKey(charge.identity));
   const waiting: Reversal[] = [];
-  let unsettledMs = 0;
+  let expiredMs = 0;
   for (const reversal of due) {
     const remainder = spend(reversal, totals, bySibling);
     if (remainder === undefined) continue;
     if (windowEnd - remainder.since < maxAgeMs) waiting.push(remainder);
-    else unsettledMs -= remainder.ms;
+    else expiredMs -= remainder.ms;
   }
-  return { settled: [...totals.values()], reversals: waiting, unsettledMs };
+  return { settled: [...totals.values()], reversals: waiting, expiredMs };
 }
 
 interface Running {

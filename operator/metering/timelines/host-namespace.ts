@@ -67,13 +67,13 @@ export class NamespaceChanges {
     if (timelines === undefined) return undefined;
     const spans = timelines.flatMap((timeline) => timeline.spans);
     const stated = spans.findLast(
-      ({ from, to, unsureTo = 0 }) => from <= time && to + unsureTo > time,
+      ({ from, to, uncertainTo = 0 }) => from <= time && to + uncertainTo > time,
     );
     // Another Namespace of the name may have existed by that much earlier.
     const later = spans.filter((span) => span !== stated && span.from > time);
-    const earliest = later.map(({ from, unsureFrom = 0 }) => from - unsureFrom);
+    const earliest = later.map(({ from, uncertainFrom = 0 }) => from - uncertainFrom);
     const at = Math.max(time, Math.min(stated?.to ?? time, ...earliest));
-    const lastEnd = stated === undefined ? Infinity : stated.to + (stated.unsureTo ?? 0);
+    const lastEnd = stated === undefined ? Infinity : stated.to + (stated.uncertainTo ?? 0);
     const latest = Math.min(lastEnd, ...later.map(({ from }) => from));
     return { at, uncertain: latest === Infinity ? 0 : Math.max(0, latest - at) };
   }
@@ -87,6 +87,6 @@ export class NamespaceChanges {
     const endOf = ({ spans }: Timeline<NamespaceState>): number => spans.at(-1)?.to ?? 0;
     const spans = timelines.toSorted((a, b) => endOf(a) - endOf(b)).at(-1)?.spans;
     const now = spans?.at(-1);
-    return now && { at: now.from, uncertain: now.unsureFrom ?? 0, always: spans?.length === 1 };
+    return now && { at: now.from, uncertain: now.uncertainFrom ?? 0, always: spans?.length === 1 };
   }
 }

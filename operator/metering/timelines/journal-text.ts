@@ -1,4 +1,6 @@
 import type { Projected } from '../../kubernetes/source.ts';
+import { isRecord } from '../../model/is-record.ts';
+import { spanOfVersion2 } from './older-journal.ts';
 import { type Api, createSharedValues, shareText } from './shared-values.ts';
 import type { Span } from './timeline.ts';
 import type { Tracked } from './timeline-rules.ts';
@@ -8,7 +10,7 @@ import type { Tracked } from './timeline-rules.ts';
  * `{"$bigint": "…"}` and `{"$map": […]}` stand for what JSON lacks. `{"$same": n}` repeats labels,
  * requests or devices: spans mostly share them with the object.
  */
-const VERSION = 2;
+const VERSION = 3;
 
 /**
  * Version of the projections. Raise it when a projection reads more or other fields. A resumed
@@ -32,8 +34,8 @@ interface StoredSpan {
   /** Null while the span is open. */
   readonly to: number | null;
   readonly state: unknown;
-  readonly unsureFrom?: number;
-  readonly unsureTo?: number;
+  readonly uncertainFrom?: number;
+  readonly uncertainTo?: number;
 }
 
 export function encodeTimeline<T extends Projected, S>(timeline: Tracked<T, S>): string {
@@ -51,14 +53,15 @@ export function encodeTimeline<T extends Projected, S>(timeline: Tracked<T, S>):
 }
 
 /**
- * Returns the timeline of a text written by {@link encodeTimeline}; undefined for other texts and
- * versions. States are not validated, because the text comes from the operator's own ledger.
+ * Returns the timeline of a text written by {@link encodeTimeline}, also by version 2 of it;
+ * undefined for other texts and versions. States are not validated, because the text comes from
+ * the operator's own ledger.
  */
 export function decodeTimeline<T extends Projected, S>(
   text: string,
   api: Api = {},
 ): Tracked<T, S> | undefined {
-  const stored = decodeJson(text, api);
+  const stored = inPresentForm(decodeJson(text, api));
   if (!isStored(stored)) return undefined;
   const { view, versionAt, finished, gone } = stored;
   return {
@@ -126,6 +129,17 @@ function revive(key: string, part: unknown, read: unknown[], api: Api): unknown 
   const value = COMMON.has(key) ? shared(api, [encodeJson(plain)], () => plain) : plain;
   read.push(value);
   return value;
+}
+
+/** Returns a timeline of version 2 as this version stores it, and other values unchanged. */
+function inPresentForm(value: unknown): unknown {
+  if (!isRecord(value) || value['v'] !== 2) return value;
+  const { spans, billed } = value;
+  return { ...value, v: VERSION, spans: spansOf(spans), billed: spansOf(billed) };
+}
+
+function spansOf(spans: unknown): unknown {
+  return Array.isArray(spans) ? spans.map((span: object) => spanOfVersion2(span)) : spans;
 }
 
 function isStored(value: unknown): value is Stored {

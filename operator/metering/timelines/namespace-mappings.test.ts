@@ -61,7 +61,7 @@ function tenanciesOf({ timelines }: World): readonly unknown[] {
 function uncertainOf({ timelines }: World): readonly unknown[] {
   return timelines
     .tenancies(TEAM.name, 0, 1_000)
-    .map(({ unsureFrom = 0, unsureTo = 0 }) => [unsureFrom, unsureTo]);
+    .map(({ uncertainFrom = 0, uncertainTo = 0 }) => [uncertainFrom, uncertainTo]);
 }
 
 function mappedUntil(lastAt: number): World {

@@ -11,8 +11,8 @@ export interface NamespaceMapping {
   readonly from: number;
   readonly to: number;
   /** How much earlier it may have begun, or later ended, if nobody observed it; milliseconds. */
-  readonly unsureFrom?: number;
-  readonly unsureTo?: number;
+  readonly uncertainFrom?: number;
+  readonly uncertainTo?: number;
   /** Sequence number of when it was learnt; 0 when it comes from the journal. */
   readonly learntAs: number;
 }
@@ -81,14 +81,14 @@ export class NamespaceMappings {
       const from = isNew ? Math.min(Math.max(createdAt, earliest), at) : begun.at;
       const gone = goneAt(namespace);
       this.#end(namespace, gone.at <= from ? gone : { at: from, uncertain: 0 });
-      const unsureFrom = isNew || begun.uncertain === 0 ? undefined : begun.uncertain;
+      const uncertainFrom = isNew || begun.uncertain === 0 ? undefined : begun.uncertain;
       this.#add({
         namespace,
         cluster,
         from,
         to: Infinity,
         learntAs: learn(),
-        unsureFrom,
+        uncertainFrom,
       });
       changed = true;
     }
@@ -172,8 +172,8 @@ export class NamespaceMappings {
     const open = this.#openOf(namespace);
     if (open === undefined) return;
     const before = this.#byNamespace.get(namespace)?.slice(0, -1) ?? [];
-    const unsureTo = uncertain > 0 ? uncertain : undefined;
-    const ended = open.from < at ? [{ ...open, to: at, unsureTo }] : [];
+    const uncertainTo = uncertain > 0 ? uncertain : undefined;
+    const ended = open.from < at ? [{ ...open, to: at, uncertainTo }] : [];
     this.#byNamespace.set(namespace, [...before, ...ended]);
   }
 }

@@ -61,11 +61,11 @@ export interface NodeState {
    */
   readonly foreign?: true;
   /**
-   * `ownNodeTrust` is `provider`: the state is what the provider states, and the dearest reading
+   * `privateNodeTrust` is `provider`: the state is the provider's, and the dearest reading
    * where he states nothing (docs/explanation/nodes.md#whom-to-trust-about-nodes).
    */
   readonly trust?: 'provider';
-  /** The provider's source that confirms it: `Machine fleet/worker-0`, or `ownNodeLabels`. */
+  /** The provider's source that confirms it: `Machine fleet/worker-0`, or `privateNodeLabels`. */
   readonly provenBy?: string;
   /** The labels that decided these fields. */
   readonly decidedBy?: NodeDecisions;

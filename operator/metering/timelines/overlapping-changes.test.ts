@@ -142,8 +142,8 @@ test('changes that follow each other closely have their common uncertainty', () 
     { cpu: 2, memory: 5, from: 30, until: 40 },
     { cpu: 5, memory: 5, from: 35, until: 45 },
   ]).pods.inNamespace('tenant-a');
-  const widths = timeline?.spans.map(({ unsureFrom = 0, unsureTo = 0 }) =>
-    Math.max(unsureFrom, unsureTo),
+  const widths = timeline?.spans.map(({ uncertainFrom = 0, uncertainTo = 0 }) =>
+    Math.max(uncertainFrom, uncertainTo),
   );
   expect(Math.max(...(widths ?? []))).toBe(15_000);
 });

@@ -6,7 +6,9 @@ import type { Span } from './timeline.ts';
 
 /** The provider's statement about one machine, in the fields of a node. */
 export interface ProviderStatement {
-  /** Labels of the machine's record, overridden by `ownNodeLabels`; read as a node's labels are. */
+  /**
+   * Labels of the machine's record, overridden by `privateNodeLabels`; read as a node's labels are.
+   */
   readonly labels: Readonly<Record<string, string>>;
   readonly record?: MachineFacts;
   /** The source of the statement; undefined where the provider states nothing. */
@@ -14,7 +16,7 @@ export interface ProviderStatement {
 }
 
 /** The source name of a TenantOverride's labels; a record's name may stand before it. */
-export const PRIVATE_NODE_LABELS = 'ownNodeLabels';
+export const PRIVATE_NODE_LABELS = 'privateNodeLabels';
 
 /** The fields of a machine's record besides its labels. */
 export interface MachineFacts {

@@ -7,8 +7,8 @@ export interface Tenancy {
   readonly to: number;
   readonly clusters: readonly TenantCluster[];
   /** How much earlier it may have begun, or later ended, if nobody observed it; milliseconds. */
-  readonly unsureFrom?: number;
-  readonly unsureTo?: number;
+  readonly uncertainFrom?: number;
+  readonly uncertainTo?: number;
   /** Tenant clusters that are gone while objects of them still exist; absent if there are none. */
   readonly leaving?: readonly LeavingTenantCluster[];
 }
@@ -36,16 +36,16 @@ export function tenanciesOf(
     const left = leaving.filter(covers).map(leavingOf);
     if (clusters.length === 0 && left.length === 0) return [];
     const covering = [...spans, ...leaving].filter(covers);
-    const unsureFrom = covering.find((span) => span.from === start)?.unsureFrom;
-    const unsureTo = covering.find((span) => span.to === end)?.unsureTo;
+    const uncertainFrom = covering.find((span) => span.from === start)?.uncertainFrom;
+    const uncertainTo = covering.find((span) => span.to === end)?.uncertainTo;
     const leavers = left.length > 0 ? left : undefined;
     return [
       {
         from: start,
         to: end,
         clusters,
-        unsureFrom,
-        unsureTo,
+        uncertainFrom,
+        uncertainTo,
         leaving: leavers,
       },
     ];

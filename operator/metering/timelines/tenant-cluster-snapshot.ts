@@ -14,8 +14,8 @@ export type TenantClusterSnapshot = readonly {
     readonly namespace: string;
     readonly from: number;
     readonly to: number | null;
-    readonly unsureFrom?: number;
-    readonly unsureTo?: number;
+    readonly uncertainFrom?: number;
+    readonly uncertainTo?: number;
   }[];
 }[];
 

@@ -308,12 +308,12 @@ function spansWithin(
 
 function cut(
   { from, to, state }: Span<TenantCluster>,
-  within: Pick<NamespaceMapping, 'from' | 'to' | 'unsureFrom' | 'unsureTo'>,
+  within: Pick<NamespaceMapping, 'from' | 'to' | 'uncertainFrom' | 'uncertainTo'>,
 ): Span<TenantCluster> {
-  const unsureFrom = within.from > from ? within.unsureFrom : undefined;
-  const unsureTo = within.to < to ? within.unsureTo : undefined;
+  const uncertainFrom = within.from > from ? within.uncertainFrom : undefined;
+  const uncertainTo = within.to < to ? within.uncertainTo : undefined;
   const bounds = { from: Math.max(from, within.from), to: Math.min(to, within.to) };
-  return { ...bounds, state, unsureFrom, unsureTo };
+  return { ...bounds, state, uncertainFrom, uncertainTo };
 }
 
 function openSpan(cluster: TenantCluster, from: number): Span<TenantCluster> {

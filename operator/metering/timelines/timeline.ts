@@ -14,8 +14,8 @@ export interface Span<S> {
    * How much earlier it may have begun, and how much later ended, where nobody observed it;
    * milliseconds (docs/explanation/gaps.md#changes-that-nobody-saw).
    */
-  readonly unsureFrom?: number;
-  readonly unsureTo?: number;
+  readonly uncertainFrom?: number;
+  readonly uncertainTo?: number;
 }
 
 /**
@@ -49,11 +49,11 @@ export interface Timeline<S> {
  * two ends, of which only those of the span itself count.
  */
 export function uncertainOf(
-  { from, to, unsureFrom = 0, unsureTo = 0 }: Omit<Span<unknown>, 'state'>,
+  { from, to, uncertainFrom = 0, uncertainTo = 0 }: Omit<Span<unknown>, 'state'>,
   start: number,
   end: number,
 ): number {
-  return Math.max(start === from ? unsureFrom : 0, end === to ? unsureTo : 0);
+  return Math.max(start === from ? uncertainFrom : 0, end === to ? uncertainTo : 0);
 }
 
 /** Returns the current state; undefined while the object costs nothing. */
@@ -73,21 +73,26 @@ export function enter<S>(
   uncertain = 0,
 ): void {
   const before = uncertainAt(spansBefore(timeline.spans, at), at, uncertain);
-  const next = { from: at, to: Infinity, state, ...(uncertain > 0 && { unsureFrom: uncertain }) };
+  const next = {
+    from: at,
+    to: Infinity,
+    state,
+    ...(uncertain > 0 && { uncertainFrom: uncertain }),
+  };
   timeline.spans =
     next.state === undefined ? before : joined(before, { ...next, state: next.state });
   timeline.dirty = true;
 }
 
-/** Returns the spans; the one that ends at `at` may have ended later by `unsureTo`. */
+/** Returns the spans; the one that ends at `at` may have ended later by `uncertainTo`. */
 function uncertainAt<S>(
   spans: readonly Span<S>[],
   at: number,
-  unsureTo: number,
+  uncertainTo: number,
 ): readonly Span<S>[] {
   const last = spans.at(-1);
-  if (unsureTo <= 0 || last === undefined || last.to !== at) return spans;
-  return [...spans.slice(0, -1), { ...last, unsureTo }];
+  if (uncertainTo <= 0 || last === undefined || last.to !== at) return spans;
+  return [...spans.slice(0, -1), { ...last, uncertainTo }];
 }
 
 /** Returns the spans up to `at`, the last one cut there. */
@@ -100,8 +105,8 @@ export function spansBefore<S>(spans: readonly Span<S>[], at: number): readonly 
 }
 
 /** Ends a span at a known moment. */
-function endedAt<S>({ from, state, unsureFrom }: Span<S>, to: number): Span<S> {
-  return { from, to, state, unsureFrom };
+function endedAt<S>({ from, state, uncertainFrom }: Span<S>, to: number): Span<S> {
+  return { from, to, state, uncertainFrom };
 }
 
 /** Returns the spans that reach beyond `at`, uncut. */
@@ -190,8 +195,12 @@ export function change<S>(
   // Earlier changes of the same bracket widen the uncertainty.
   const earliest = least([
     from,
-    ...before.filter((span) => span.from > from).map((span) => span.from - (span.unsureFrom ?? 0)),
-    ...timeline.spans.filter((span) => span.to + (span.unsureTo ?? 0) > from).map(({ to }) => to),
+    ...before
+      .filter((span) => span.from > from)
+      .map((span) => span.from - (span.uncertainFrom ?? 0)),
+    ...timeline.spans
+      .filter((span) => span.to + (span.uncertainTo ?? 0) > from)
+      .map(({ to }) => to),
   ]);
   for (const [index, span] of before.entries()) {
     enter(timeline, leastWith(span.state), Math.max(span.from, from), until - earliest);

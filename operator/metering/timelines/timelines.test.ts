@@ -216,7 +216,7 @@ describe('what a resumed watch reports', () => {
     observation.pods.deleted(running, missed(30, 32));
     expect(runs(observation)).toEqual([[7, 30]]);
     const [gone] = observation.pods.unwritten.drain().changed;
-    expect(gone?.spans.at(-1)?.unsureTo).toBe(2_000);
+    expect(gone?.spans.at(-1)?.uncertainTo).toBe(2_000);
     expect(decodeTimeline(gone === undefined ? '' : encodeTimeline(gone))?.spans).toEqual(
       gone?.spans,
     );
@@ -310,7 +310,7 @@ describe('the journal', () => {
     after.pods.listed(() => false, at(30), at(42));
     expect(runs(after)).toEqual([[7, 30]]);
     const [gone] = after.pods.unwritten.drain().changed;
-    expect(gone?.spans.at(-1)?.unsureTo).toBe(12_000);
+    expect(gone?.spans.at(-1)?.uncertainTo).toBe(12_000);
   });
 
   test('what closed windows billed of one that vanished unseen is not taken back: they were closed with all of it seen', () => {

@@ -214,7 +214,7 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
     const until = Math.max(happened.until, notBefore);
     const last = timeline.spans.at(-1);
     // A span without a known begin started at some moment up to its `from`.
-    const began = last === undefined ? -Infinity : last.from - (last.unsureFrom ?? 0);
+    const began = last === undefined ? -Infinity : last.from - (last.uncertainFrom ?? 0);
     const from = Math.max(began, Math.min(after, until));
     return { from, until: Math.max(from, until) };
   }

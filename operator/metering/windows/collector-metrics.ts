@@ -74,8 +74,8 @@ export function createCollectorMetrics(registry: Registry) {
       registers,
     }),
     ...privateNodeMetrics(registers),
-    unsettledCreditSeconds: new Counter({
-      name: 'meterfeed_unsettled_credit_seconds_total',
+    expiredReversalSeconds: new Counter({
+      name: 'meterfeed_expired_reversal_seconds_total',
       help: 'Object time that was billed too much and not given back within MAX_BACKFILL.',
       registers,
     }),
@@ -86,19 +86,19 @@ export type CollectorMetrics = ReturnType<typeof createCollectorMetrics>;
 
 function privateNodeMetrics(registers: Registry[]) {
   return {
-    ownNodeFlaps: new Counter({
-      name: 'meterfeed_own_node_flaps_total',
+    privateNodeFlaps: new Counter({
+      name: 'meterfeed_private_node_flaps_total',
       help: 'How often private nodes of tenant clusters went down, as their own API reports it.',
       registers,
     }),
-    ownNodeRelabels: new Counter({
-      name: 'meterfeed_own_node_relabels_total',
+    privateNodeRelabels: new Counter({
+      name: 'meterfeed_private_node_relabels_total',
       help: 'Labels of private nodes that were changed to a cheaper value or to one that may be cheaper.',
       registers,
     }),
-    ownNodeDowntimeExceeded: new Gauge({
-      name: 'meterfeed_own_node_downtime_exceeded',
-      help: 'Tenant clusters whose private nodes were down for more of the last day than ownNodeDowntimePercent.',
+    privateNodeDowntimeExceeded: new Gauge({
+      name: 'meterfeed_private_node_downtime_exceeded',
+      help: 'Tenant clusters whose private nodes were down for more of the last day than privateNodeDowntimePercent.',
       registers,
     }),
   };

@@ -97,6 +97,19 @@ describe('gaps', () => {
     expect(gaps.drain()).toEqual([]);
   });
 
+  test('of private nodes that an earlier version stored are listed twice, or for ever', () => {
+    const stored = { source: 'own-nodes', scope: 'a', from: 0, to: 60_000, reason: 'too many' };
+    const key = 'gap/own-nodes/a/1970-01-01T00:00:00.000Z';
+    const renamed = { ...stored, source: 'private-nodes' };
+    const gaps = createGaps();
+    gaps.restore([[key, JSON.stringify({ v: 1, ...stored })]]);
+    expect(gaps.list()).toEqual([renamed]);
+    expect(gaps.note({ ...renamed, from: 60_000, to: 120_000 })).toBe(60_000);
+    const records = new Map(gaps.drain().map((change) => [change.key, change.value]));
+    expect([...records.keys()]).toEqual([key, 'gap/private-nodes/a/1970-01-01T00:00:00.000Z']);
+    expect(records.get(key)).toBeUndefined();
+  });
+
   test('are forgotten when they are old', () => {
     const gaps = createGaps();
     gaps.note(gap);

@@ -140,7 +140,10 @@ export function createGaps(prefix = GAP_PREFIX): Gaps {
     restore: (records) => {
       for (const [key, value] of records) {
         const gap = parseGap(value);
-        if (gap !== undefined) gaps.set(key, gap);
+        if (gap === undefined) continue;
+        gaps.set(keyOf(gap), gap);
+        // The record of an earlier version has another key.
+        if (keyOf(gap) !== key) for (const one of [key, keyOf(gap)]) changed.add(one);
       }
     },
   };
@@ -155,7 +158,12 @@ function parseGap(text: string): Gap | undefined {
   const { v, source, scope, from, to, reason } = JSON.parse(text) as Partial<Gap> & { v?: unknown };
   if (v !== 1 || source === undefined || scope === undefined) return undefined;
   if (from === undefined || to === undefined) return undefined;
-  return { source, scope, from, to, reason: reason ?? '' };
+  return inPresentForm({ source, scope, from, to, reason: reason ?? '' });
+}
+
+/** Returns a gap with the present name of its source. */
+export function inPresentForm(gap: Gap): Gap {
+  return gap.source === 'own-nodes' ? { ...gap, source: 'private-nodes' } : gap;
 }
 
 /** Why usage cannot be read, and since when (wall clock, milliseconds). */

@@ -66,7 +66,7 @@ test('an outage that is reported after its window closed is carried, over a rest
   await pass(clock, 95);
   expect(await gpuSecondsOf(ledger, 'tenant_gpu_hours')).toBe(2 * (90 + 90));
   expect(await gpuSecondsOf(ledger, 'tenant_gpu_downtime_hours')).toBe(2 * 60);
-  expect(again.collector.reports().next().value?.openCreditSeconds).toBe(0);
+  expect(again.collector.reports().next().value?.openReversalSeconds).toBe(0);
   await again.kill();
 });
 

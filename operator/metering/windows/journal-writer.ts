@@ -179,8 +179,8 @@ export class JournalWriter {
     const { scopes, observation } = this.#options;
     return {
       scopes: Object.fromEntries(scopes.host.map(({ scope, progress }) => [scope.name, progress])),
-      apart: scopes.separate(),
-      credits: this.#options.reversals(),
+      separate: scopes.separate(),
+      reversals: this.#options.reversals(),
       watches: this.#resumable(points),
       tenantClustersObservedAt: observation.tenantClusters.observedAt,
     };

@@ -16,6 +16,7 @@ import type {
   WorkloadView,
 } from '../timelines/retained-objects.ts';
 import type { NodeView } from '../timelines/node.ts';
+import { rowOfVersion1, stateOfVersion1 } from '../timelines/older-journal.ts';
 import type { Observation } from '../timelines/observation.ts';
 import type { PodView } from '../timelines/pod.ts';
 import type { ResourceClaimView } from '../timelines/resource-claim.ts';
@@ -40,14 +41,15 @@ export const TIMELINE_PREFIX = 'journal/timeline/';
 export const TENANT_CLUSTERS_KEY = 'journal/tenant-clusters';
 export const STATE_KEY = 'journal/state';
 
-export const JOURNAL_VERSION = 1;
+export const JOURNAL_VERSION = 2;
 
 /** The part of the journal that is written with every window. */
 export interface CollectorState {
   readonly scopes: Readonly<Partial<Record<MeterScope, ScopeProgress>>>;
   /** Progress of separate namespaces, by scope and namespace. */
-  readonly apart?: Readonly<Record<string, ScopeProgress>>;
-  readonly credits: readonly Reversal[];
+  readonly separate?: Readonly<Record<string, ScopeProgress>>;
+  /** Of usage that closed windows billed too much. */
+  readonly reversals: readonly Reversal[];
   /** By kind of timeline: the resume point of its watch, and until when its view is confirmed. */
   readonly watches: Readonly<Record<string, WatchPoint>>;
   /** When discovery last succeeded. */
@@ -285,19 +287,26 @@ export function encodeState(state: Resumable): string {
   return encodeJson({ v: JOURNAL_VERSION, projection: PROJECTION_VERSION, state });
 }
 
-/** Decodes a text of {@link encodeState}; undefined for other texts and other versions. */
+/**
+ * Decodes a text of {@link encodeState}, also of version 1; undefined for other texts and other
+ * versions.
+ */
 export function decodeState(text: string | undefined): Resumable | undefined {
   const stored = decodeJson(text ?? '');
   if (!isRecord(stored)) return undefined;
-  const { v, projection, state } = stored as {
-    v?: unknown;
-    projection?: unknown;
-    state?: Resumable;
-  };
-  if (v !== JOURNAL_VERSION || state === undefined) return undefined;
+  const { v, projection } = stored;
+  const state = stateOfVersion(v, stored['state']);
+  if (state === undefined) return undefined;
   if (projection === PROJECTION_VERSION) return state;
   const known = Object.entries(state.watches).map(([kind, { knownAt }]) => [kind, { knownAt }]);
   return { ...state, watches: Object.fromEntries(known) };
+}
+
+/** Returns a state in the present form; undefined for other versions. */
+function stateOfVersion(version: unknown, state: unknown): Resumable | undefined {
+  if (typeof state !== 'object' || state === null) return undefined;
+  if (version === 1) return stateOfVersion1(state) as Resumable;
+  return version === JOURNAL_VERSION ? (state as Resumable) : undefined;
 }
 
 /** The journal without its timelines. */
@@ -319,8 +328,8 @@ async function readJournalHead(
   const clustersText = await ledger.record(TENANT_CLUSTERS_KEY);
   const head = { state, tenantClusters: [] };
   if (state === undefined || clustersText === undefined) return head;
-  const clusters = decodeJson(clustersText);
-  if (isSnapshot(clusters)) return { ...head, tenantClusters: clusters.clusters };
+  const tenantClusters = snapshotOf(decodeJson(clustersText));
+  if (tenantClusters !== undefined) return { ...head, tenantClusters };
   const what = `${TENANT_CLUSTERS_KEY}: "${clustersText.slice(0, SHOWN_CHARACTERS)}"`;
   logger.warn(
     `[controller] journal: cannot read the tenant clusters: ${what}: everything is discovered again and billed from now on`,
@@ -330,6 +339,11 @@ async function readJournalHead(
 
 const SHOWN_CHARACTERS = 80;
 
-function isSnapshot(value: unknown): value is { readonly clusters: TenantClusterSnapshot } {
-  return isRecord(value) && value['v'] === JOURNAL_VERSION && Array.isArray(value['clusters']);
+/** Returns the tenant clusters of a record, also of version 1; undefined for other values. */
+function snapshotOf(value: unknown): TenantClusterSnapshot | undefined {
+  if (!isRecord(value)) return undefined;
+  const { v, clusters } = value;
+  if (!Array.isArray(clusters)) return undefined;
+  if (v === 1) return clusters.map((row: object) => rowOfVersion1(row)) as TenantClusterSnapshot;
+  return v === JOURNAL_VERSION ? (clusters as TenantClusterSnapshot) : undefined;
 }

@@ -7,7 +7,7 @@ import { at, clockAt, eventsOf, pass, startProcess, windowsOf } from './testing/
 
 const NODE = 'tenant_private_node_hours';
 const REASON = (excluded: number, limit: number): string =>
-  `${excluded} private nodes exceed the ${limit} of maxOwnNodes and are not billed`;
+  `${excluded} private nodes exceed the ${limit} of maxPrivateNodes and are not billed`;
 
 /** Tenant cluster `a` with a limit of private nodes, and `b` without a limit. */
 async function setUp(maxPrivateNodes: number) {
@@ -25,7 +25,7 @@ async function setUp(maxPrivateNodes: number) {
     },
   });
   const limit = (most: number): void =>
-    process.discover([cluster('a', { maxOwnNodes: most }), cluster('b')]);
+    process.discover([cluster('a', { maxPrivateNodes: most }), cluster('b')]);
   limit(maxPrivateNodes);
   const [tenant, neighbour] = tenants;
   if (tenant === undefined || neighbour === undefined) throw new Error('two tenants');
@@ -46,7 +46,7 @@ function lastMinutes(events: Awaited<ReturnType<typeof eventsOf>>): number {
 }
 
 describe('a tenant invents nodes', () => {
-  test('those beyond maxOwnNodes make no events, and are shown', async () => {
+  test('those beyond maxPrivateNodes make no events, and are shown', async () => {
     const { clock, process, tenant, events } = await setUp(100);
     for (let index = 0; index < 3_000; index += 1) {
       tenant.node(gpuNode({ ...N7, name: `invented-${index}` }));
@@ -60,7 +60,7 @@ describe('a tenant invents nodes', () => {
     ]);
     expect(process.collector.gaps()).toEqual([
       {
-        source: 'own-nodes',
+        source: 'private-nodes',
         scope: cluster('a').id,
         from: at(0),
         to: at(120),
@@ -98,7 +98,7 @@ describe('a tenant invents nodes', () => {
     await pass(clock, 60);
     expect(lastMinutes(await events(cluster('a').id))).toBe(3);
     expect(process.collector.quarantinedTenants()).toEqual([]);
-    const gap = { source: 'own-nodes', from: at(0), to: at(120), reason: REASON(2, 1) };
+    const gap = { source: 'private-nodes', from: at(0), to: at(120), reason: REASON(2, 1) };
     expect(process.collector.gaps()).toMatchObject([gap]);
     await process.kill();
   });

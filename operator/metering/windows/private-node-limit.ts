@@ -6,10 +6,10 @@ import type { Timeline } from '../timelines/timeline.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Gap } from './gaps.ts';
 
-/** Private nodes of a tenant cluster that a window leaves out because they exceed maxOwnNodes. */
+/** Private nodes of a tenant cluster that exceed maxPrivateNodes: a window leaves them out. */
 export interface ExcludedNodes {
   readonly excluded: number;
-  /** maxOwnNodes of the tenant cluster. */
+  /** maxPrivateNodes of the tenant cluster. */
   readonly limit: number;
 }
 
@@ -20,7 +20,7 @@ export interface LimitedNodes {
 }
 
 /**
- * Limits a tenant cluster's private nodes to maxOwnNodes
+ * Limits a tenant cluster's private nodes to maxPrivateNodes
  * (docs/explanation/nodes.md#more-private-nodes-than-are-billed). The nodes with the most GPUs, CPU
  * and memory are billed, so that nobody can hide an expensive node behind invented ones. A changed
  * limit applies from the next window.
@@ -28,7 +28,7 @@ export interface LimitedNodes {
 export function limitPrivateNodes(observation: ObservationReader, window: Window): LimitedNodes {
   const { nodes, tenantClusters } = observation;
   const [first] = tenantClusters.during(window.start, window.end);
-  const limit = first?.state.metering.maxOwnNodes ?? Infinity;
+  const limit = first?.state.metering.maxPrivateNodes ?? Infinity;
   if (nodes.size <= limit) return { observation, excludedNodes: undefined };
   const inWindow = [...nodes.inNamespace('')].flatMap((timeline) => {
     const state = stateWithin(timeline, window);
@@ -81,7 +81,7 @@ function descending(a: bigint, b: bigint): number {
 }
 
 /** Gap source of excluded private nodes. */
-export const PRIVATE_NODES_SOURCE = 'own-nodes';
+export const PRIVATE_NODES_SOURCE = 'private-nodes';
 
 /** The gap of excluded private nodes. Nothing fills it: their time is not billed later. */
 export function excludedNodesGap(window: Window, id: string, excludedNodes: ExcludedNodes): Gap {
@@ -90,7 +90,7 @@ export function excludedNodesGap(window: Window, id: string, excludedNodes: Excl
 }
 
 function reasonOf({ excluded, limit }: ExcludedNodes): string {
-  return `${excluded} private nodes exceed the ${limit} of maxOwnNodes and are not billed`;
+  return `${excluded} private nodes exceed the ${limit} of maxPrivateNodes and are not billed`;
 }
 
 /** Shown for a tenant cluster with excluded nodes. */

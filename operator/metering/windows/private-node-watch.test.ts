@@ -18,14 +18,14 @@ function setUp(mostDownPercent = 10) {
   const logger = createCapturingLogger();
   const watch = new PrivateNodeWatch({ mostDownPercent: () => mostDownPercent, metrics, logger });
   const value = async (name: string): Promise<unknown> =>
-    (await registry.getSingleMetric(`meterfeed_own_node_${name}`)?.get())?.values[0]?.value;
+    (await registry.getSingleMetric(`meterfeed_private_node_${name}`)?.get())?.values[0]?.value;
   return { watch, value, logger };
 }
 
 function worldOf(trust: 'tenant' | 'provider' = 'tenant') {
   const word = trust === 'provider' ? () => ({ labels: {} }) : undefined;
   const world = createWorld({ inside, ...(word && { providerStatement: word }) });
-  world.clusters([cluster('a', { ownNodeTrust: trust })]);
+  world.clusters([cluster('a', { privateNodeTrust: trust })]);
   world.node(gpuNode(N1), START - HOUR);
   return world;
 }
@@ -72,15 +72,18 @@ describe('a tenant whose word counts', () => {
     [11, 1],
     [12, 0],
     [100, 0],
-  ])('ownNodeDowntimePercent=%i: 11.7 %% of a day exceeds it: %i', async (percent, exceeded) => {
-    const { watch, value } = setUp(percent);
-    const world = worldOf();
-    world.node(gpuNode(DOWN), START + 30 * MINUTE);
-    world.node(gpuNode(N1), START + 37 * MINUTE);
-    watch.note(...hourOf(world));
-    expect(await value('downtime_exceeded')).toBe(exceeded);
-    expect(watch.problems()).toHaveLength(exceeded);
-  });
+  ])(
+    'privateNodeDowntimePercent=%i: 11.7 %% of a day exceeds it: %i',
+    async (percent, exceeded) => {
+      const { watch, value } = setUp(percent);
+      const world = worldOf();
+      world.node(gpuNode(DOWN), START + 30 * MINUTE);
+      world.node(gpuNode(N1), START + 37 * MINUTE);
+      watch.note(...hourOf(world));
+      expect(await value('downtime_exceeded')).toBe(exceeded);
+      expect(watch.problems()).toHaveLength(exceeded);
+    },
+  );
 
   test('and reports late that a node was down is detected', async () => {
     const { watch, value } = setUp();

@@ -8,7 +8,7 @@ export interface PrivateNodeWatchOptions {
   readonly mostDownPercent: () => number;
   readonly metrics: Pick<
     CollectorMetrics,
-    'ownNodeFlaps' | 'ownNodeRelabels' | 'ownNodeDowntimeExceeded'
+    'privateNodeFlaps' | 'privateNodeRelabels' | 'privateNodeDowntimeExceeded'
   >;
   readonly logger: Logger;
 }
@@ -32,9 +32,9 @@ interface Remembered {
 }
 
 /**
- * Checks what tenants report about their private nodes with `ownNodeTrust: tenant`. It finds two
- * things that no honest machine does (docs/reference/alerts.md#meterfeedownnodedowntime). It
- * remembers one day, and nothing across a restart.
+ * Checks what tenants report about their private nodes with `privateNodeTrust: tenant`. It finds
+ * two things that no honest machine does (docs/reference/alerts.md#meterfeedprivatenodedowntime).
+ * It remembers one day, and nothing across a restart.
  * 1. Nodes are down for long, or again and again.
  * 2. Nodes become a cheaper kind.
  */
@@ -51,7 +51,7 @@ export class PrivateNodeWatch {
     const { metrics } = this.#options;
     for (const [id, { privateNodeReport: report }] of diagnostics) {
       if (report === undefined) continue;
-      metrics.ownNodeFlaps.inc(Math.max(0, report.flaps));
+      metrics.privateNodeFlaps.inc(Math.max(0, report.flaps));
       const remembered = this.#remember(id);
       const hour = Math.floor(window.start / HOUR_MS) * HOUR_MS;
       const { nodeMs, downMs } = remembered.hours.get(hour) ?? { nodeMs: 0, downMs: 0 };
@@ -89,13 +89,13 @@ export class PrivateNodeWatch {
 
   #noteRelabel(id: string, { relabels }: Remembered, change: string, at: number): void {
     const { metrics, logger } = this.#options;
-    metrics.ownNodeRelabels.inc();
+    metrics.privateNodeRelabels.inc();
     const isKnown = relabels.has(change);
     if (!isKnown && relabels.size >= MOST_RELABELS) return;
     relabels.set(change, at + DAY_MS);
     if (isKnown) return;
     logger.warn(
-      `[metrics] tenant cluster ${id}: node ${change}: billed as such from then on, because ownNodeTrust is tenant`,
+      `[metrics] tenant cluster ${id}: node ${change}: billed as such from then on, because privateNodeTrust is tenant`,
     );
   }
 
@@ -116,7 +116,7 @@ export class PrivateNodeWatch {
       if (hours.size === 0 && relabels.size === 0) this.#tenants.delete(id);
     }
     const exceeding = [...this.#tenants.values()].filter(({ exceeds }) => exceeds);
-    metrics.ownNodeDowntimeExceeded.set(exceeding.length);
+    metrics.privateNodeDowntimeExceeded.set(exceeding.length);
   }
 }
 

@@ -29,8 +29,8 @@ function report(minute: number, closing = 0, more: Partial<WindowReport> = {}): 
     refused: [],
     unattributed: { total: 0, items: [] },
     contestedNodes: [],
-    openCreditSeconds: 0,
-    unsettledCreditSeconds: 0,
+    openReversalSeconds: 0,
+    expiredReversalSeconds: 0,
     ...more,
   };
 }
@@ -155,4 +155,27 @@ test('a reader of the records of a day takes up a new one without reading the ot
   reader.restore([...known, ...[...records].slice(20)]);
   reader.trim();
   expect(minutesOf(reader)).toEqual([12, 13, 14, 15, 16, 17, 18, 19, 20, 21]);
+});
+
+const REPORT_OF_VERSION_1 =
+  '{"v":1,"report":{"windowStart":"2026-03-01T08:00:00.000Z","windowEnd":"2026-03-01T08:01:00.000Z","closedAt":"2026-03-01T08:01:03.000Z","durationMs":60,"scopes":["gpus","tenant-api"],"events":1,"duplicates":0,"conflicts":0,"tenants":1,"tenantClusters":1,"backfilled":false,"gaps":[{"source":"own-nodes","scope":"a","from":1,"to":2,"reason":"r"}],"refused":[],"unattributed":{"total":0,"items":[]},"gpus":{"models":[],"ownNodes":[{"gpuType":"H100","installed":480}]},"contestedNodes":[],"ownNodeProblems":["flaps"],"openCreditSeconds":7,"unsettledCreditSeconds":3}}';
+
+test('the GPUs of private nodes, and what was billed too much, are missing in reports of before an upgrade', () => {
+  const reports = createWindowReports(LIMITS);
+  reports.restore([['window-report/1', REPORT_OF_VERSION_1]]);
+  for (const found of [reports.last('tenant-api'), ...reports.list()]) {
+    expect(found).toMatchObject({
+      gaps: [{ source: 'private-nodes' }],
+      gpus: { models: [], privateNodes: [{ gpuType: 'H100', installed: 480 }] },
+      privateNodeProblems: ['flaps'],
+      openReversalSeconds: 7,
+      expiredReversalSeconds: 3,
+    });
+  }
+});
+
+test('a report of a later version is misread', () => {
+  const reports = createWindowReports(LIMITS);
+  reports.restore([['window-report/1', REPORT_OF_VERSION_1.replace('"v":1', '"v":9')]]);
+  expect([...reports.list()]).toEqual([]);
 });

@@ -1,5 +1,8 @@
 import { deflateSync, inflateSync } from 'node:zlib';
 import type { RecordChange } from '../../ledger/ledger.ts';
+import { isRecord } from '../../model/is-record.ts';
+import { renamedKeys } from '../../model/renamed-keys.ts';
+import { inPresentForm } from './gaps.ts';
 import type { WindowReport } from './window-report.ts';
 
 /** Key prefix of report records. The window's end and the time of closing follow. */
@@ -60,8 +63,19 @@ const PACK = 60;
 /** JSON never contains this character. */
 const BETWEEN = '\0';
 
+/** Version of a record. Version 1 has other names of fields. */
+const VERSION = 2;
+
+/** Names of fields in records of version 1, each with the present name. */
+const NAMES_OF_VERSION_1 = new Map([
+  ['openCreditSeconds', 'openReversalSeconds'],
+  ['unsettledCreditSeconds', 'expiredReversalSeconds'],
+  ['ownNodeProblems', 'privateNodeProblems'],
+]);
+const GPU_NAMES_OF_VERSION_1 = new Map([['ownNodes', 'privateNodes']]);
+
 interface ReportRecord {
-  readonly v: 1;
+  readonly v: typeof VERSION;
   readonly report: WindowReport;
 }
 
@@ -87,7 +101,7 @@ class ReportStore implements WindowReports {
     let key = `${REPORT_PREFIX}${report.windowEnd}/${report.closedAt}`;
     // Another scope of the window may have closed in the same millisecond.
     while (this.#stored.has(key)) key += '+';
-    const record: ReportRecord = { v: 1, report: withoutNodes(report) };
+    const record: ReportRecord = { v: VERSION, report: withoutNodes(report) };
     const text = JSON.stringify(record);
     this.#store(key, text, record.report);
     if (nodeRows(report) > 0) {
@@ -103,7 +117,8 @@ class ReportStore implements WindowReports {
     for (const [key, { packed }] of [...this.#stored].toReversed()) {
       const text = this.#texts.get(key) ?? unpacking.read(packed);
       // The oldest may have been removed meanwhile.
-      if (text !== undefined) yield this.#complete.get(key) ?? readReport(text);
+      const report = this.#complete.get(key) ?? (text === undefined ? undefined : readReport(text));
+      if (report !== undefined) yield report;
     }
   }
 
@@ -114,8 +129,8 @@ class ReportStore implements WindowReports {
   restore(records: Iterable<readonly [key: string, value: string]>): void {
     for (const [key, text] of records) {
       if (this.#stored.has(key)) continue;
-      const { v, report } = JSON.parse(text) as { v: unknown; report: WindowReport };
-      if (v === 1) this.#store(key, text, report);
+      const report = readReport(text);
+      if (report !== undefined) this.#store(key, text, report);
     }
   }
 
@@ -191,9 +206,20 @@ class Unpacking {
   }
 }
 
-function readReport(text: string): WindowReport {
-  const { report } = JSON.parse(text) as ReportRecord;
-  return report;
+/** Returns the report of a record in the present form; undefined for other versions. */
+function readReport(text: string): WindowReport | undefined {
+  const { v, report } = JSON.parse(text) as { readonly v: unknown; readonly report: unknown };
+  if (v === VERSION) return report as WindowReport;
+  return v === 1 && isRecord(report) ? (ofVersion1(report) as WindowReport) : undefined;
+}
+
+function ofVersion1(report: object): unknown {
+  const { gpus, gaps, ...others } = renamedKeys(report, NAMES_OF_VERSION_1) as WindowReport;
+  return {
+    ...others,
+    ...(gpus !== undefined && { gpus: renamedKeys(gpus, GPU_NAMES_OF_VERSION_1) }),
+    gaps: gaps.map(inPresentForm),
+  };
 }
 
 function nodeRows({ gpus }: WindowReport): number {

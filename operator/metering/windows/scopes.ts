@@ -95,7 +95,7 @@ export class Scopes {
           tenantClustersIn,
         }),
     );
-    for (const [name, progress] of Object.entries(restored?.apart ?? {})) {
+    for (const [name, progress] of Object.entries(restored?.separate ?? {})) {
       const [kind = '', namespace = ''] = name.split('/');
       this.#host.find(({ scope }) => scope.name === kind)?.separateNamespace(namespace, progress);
     }

@@ -135,8 +135,8 @@ afterAll(async () => {
 
 test('W33: a volume that went while a connection was stalled is not billed until the connection continues', () => {
   expect(spans).toHaveLength(1);
-  const { to, unsureTo = 0 } = spans[0] ?? { to: Number.NaN };
+  const { to, uncertainTo = 0 } = spans[0] ?? { to: Number.NaN };
   expect((times.removed - to) / 1000).toBeGreaterThanOrEqual(0);
   expect((times.bookmarked - to) / 1000).toBeLessThanOrEqual(1);
-  expect(Math.abs(times.arrived - to - unsureTo) / 1000).toBeLessThanOrEqual(1);
+  expect(Math.abs(times.arrived - to - uncertainTo) / 1000).toBeLessThanOrEqual(1);
 });

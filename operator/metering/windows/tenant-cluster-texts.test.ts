@@ -13,7 +13,7 @@ const anyPass = fc.uniqueArray(
     name: fc.constantFrom('a', 'b', 'c', 'd'),
     tenant: fc.constantFrom('acme', 'Zoë "the second"', 'initech'),
     synced: fc.subarray(['team-1', 'team-2']),
-    maxOwnNodes: fc.integer({ min: 1, max: 3 }),
+    maxPrivateNodes: fc.integer({ min: 1, max: 3 }),
   }),
   { selector: ({ name }) => name },
 );
@@ -25,10 +25,10 @@ test('a text of tenant clusters from cached parts differs from one that is encod
       const texts = new TenantClusterTexts();
       for (const [number, drawn] of passes.entries()) {
         const at = START + number * 1000;
-        const found = drawn.map(({ name, tenant, synced, maxOwnNodes: maxPrivateNodes }) => {
+        const found = drawn.map(({ name, tenant, synced, maxPrivateNodes }) => {
           const createdAt = at - 500;
           const syncedNamespaces = synced.map((each) => ({ name: `${each}-${name}`, createdAt }));
-          return cluster(name, { maxOwnNodes: maxPrivateNodes }, { tenant, syncedNamespaces });
+          return cluster(name, { maxPrivateNodes }, { tenant, syncedNamespaces });
         });
         timelines.observe(found, at);
         const steps = texts.make(timelines.snapshot());

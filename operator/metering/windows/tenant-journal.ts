@@ -33,7 +33,7 @@ const TIMELINE_PREFIX = 'journal/tenant-api/';
 /** What a restart needs besides the timelines. */
 interface StoredTenantState {
   readonly progress: ScopeProgress;
-  readonly hasOwnNodes: boolean;
+  readonly hasPrivateNodes: boolean;
   readonly watches: Readonly<Record<string, WatchPoint>>;
 }
 
@@ -44,7 +44,7 @@ export interface RestoredTenantApi {
   /** With the restored timelines. */
   readonly observation: Observation;
   readonly progress: ScopeProgress;
-  readonly hasOwnNodes: boolean;
+  readonly hasPrivateNodes: boolean;
   /** Where each watch resumes; undefined if the journal has nothing of it. */
   readonly resume: {
     readonly pods: Resume<PodView> | undefined;
@@ -71,7 +71,7 @@ export async function restoreTenantApis(
       logger.warn(`[controller] journal: cannot read the state of tenant API "${id}"`);
       continue;
     }
-    const { progress, hasOwnNodes: hasPrivateNodes, watches } = state;
+    const { progress, hasPrivateNodes, watches } = state;
     const observation = observe(id);
     const prefix = `${TIMELINE_PREFIX}${id}/`;
     const restore = createTimelineRestorer({ ledger, prefix, watches, logger, slice });
@@ -85,7 +85,7 @@ export async function restoreTenantApis(
       volumes: await restore(volumes, until),
       loadBalancers: await restore(loadBalancers, until),
     };
-    restored.push({ id, observation, progress, hasOwnNodes: hasPrivateNodes, resume });
+    restored.push({ id, observation, progress, hasPrivateNodes, resume });
   }
   return restored;
 }
@@ -124,10 +124,10 @@ export class TenantJournal {
   begin(scopes: Iterable<TenantScopeState>): readonly RecordChange[] {
     const changes: RecordChange[] = [];
     for (const { tenant, progress } of scopes) {
-      const { id, hasOwnNodes: hasPrivateNodes } = tenant;
+      const { id, hasPrivateNodes } = tenant;
       if (this.#known.has(id)) continue;
       this.#known.add(id);
-      changes.push(stateRecord(id, { progress, hasOwnNodes: hasPrivateNodes, watches: {} }));
+      changes.push(stateRecord(id, { progress, hasPrivateNodes, watches: {} }));
     }
     return changes;
   }
@@ -162,9 +162,9 @@ export class TenantJournal {
   }
 
   #changesOf({ tenant, progress }: TenantScopeState, now: number): readonly RecordChange[] {
-    const { id, hasOwnNodes: hasPrivateNodes } = tenant;
+    const { id, hasPrivateNodes } = tenant;
     const watches = tenant.watchPoints(now);
-    const record = stateRecord(id, { progress, hasOwnNodes: hasPrivateNodes, watches });
+    const record = stateRecord(id, { progress, hasPrivateNodes, watches });
     // A restart cannot continue from a part of a first list.
     const drained = drainAll(tenant, (kind) => kind in watches);
     const changes = drained.flatMap((each) => each.changes);

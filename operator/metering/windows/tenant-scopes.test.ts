@@ -94,13 +94,13 @@ describe('the scope of a tenant cluster’s own API', () => {
 
   test('of a tenant cluster without nodes of its own hides nothing that is billed', async () => {
     const { clock, process, tenant } = await setUp();
-    tenant.hasOwnNodes = false;
+    tenant.hasPrivateNodes = false;
     await pass(clock, 20 + 30);
     tenant.fail('HTTP 503');
     await pass(clock, 180);
     tenant.relist();
     await pass(clock, 64);
-    tenant.hasOwnNodes = true;
+    tenant.hasPrivateNodes = true;
     await pass(clock, 60);
     expect(process.collector.gaps()).toEqual([]);
     await process.kill();
@@ -180,7 +180,7 @@ describe('the scope of a tenant cluster’s own API', () => {
 
   test('of a shared tenant cluster alarms nobody, however long it fails', async () => {
     const { clock, process, tenant } = await setUp({}, { MAX_BACKFILL: '10m' });
-    tenant.hasOwnNodes = false;
+    tenant.hasPrivateNodes = false;
     tenant.fail('HTTP 503');
     await pass(clock, 1200);
     expect(process.collector.gaps()).toEqual([]);

@@ -32,7 +32,7 @@ export interface TenantObjects {
    * It has or had private nodes. Only then is its absence a gap and its other usage billed, so that
    * a fleet of shared tenant clusters does not flood administrators with alarms.
    */
-  readonly hasOwnNodes: boolean;
+  readonly hasPrivateNodes: boolean;
   /** Set when no more data will come: the tenant cluster is gone or not metered through its API. */
   readonly ended: TenantObjectsEnd | undefined;
   /**
@@ -167,14 +167,14 @@ function scopeOf(
       name: NAME_PREFIX + id,
       // Without private nodes, everything of a tenant cluster is billed on this cluster.
       get meters() {
-        return tenant.hasOwnNodes ? METERS : [];
+        return tenant.hasPrivateNodes ? METERS : [];
       },
       observation,
       timelines: PRIVATE_OBJECTS.map((object) => observation[object]),
       privateNodes: true,
       gapsOf: { scope: id, source: TENANT_API },
       get expected() {
-        return tenant.hasOwnNodes;
+        return tenant.hasPrivateNodes;
       },
       obstacle: (settling) => {
         if (tenant.ended !== undefined) return undefined;

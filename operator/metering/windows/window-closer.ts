@@ -93,7 +93,7 @@ export class WindowCloser {
 
   constructor(options: WindowCloserOptions) {
     this.#options = options;
-    this.#reversals = options.restored.state?.credits ?? [];
+    this.#reversals = options.restored.state?.reversals ?? [];
     const unseen = new UnseenStretches(options);
     this.journal = new JournalWriter({ ...options, unseen, reversals: () => this.#reversals });
     this.#reporter = new WindowReporter(options);

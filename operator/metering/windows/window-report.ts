@@ -60,9 +60,9 @@ export interface WindowReport {
   /** Problems of the last day with tenants' reports about private nodes; absent without any. */
   readonly privateNodeProblems?: readonly string[];
   /** Object time that closed windows billed too much and that is not given back yet, seconds. */
-  readonly openCreditSeconds: number;
+  readonly openReversalSeconds: number;
   /** The part of it that found no charge within MAX_BACKFILL. */
-  readonly unsettledCreditSeconds: number;
+  readonly expiredReversalSeconds: number;
 }
 
 export interface ContestedNode {
@@ -92,7 +92,7 @@ export class WindowReporter {
     const { metrics, logger } = options;
     this.#options = options;
     this.#privateNodes = new PrivateNodeWatch({
-      mostDownPercent: () => options.settings().metering.ownNodeDowntimePercent,
+      mostDownPercent: () => options.settings().metering.privateNodeDowntimePercent,
       metrics,
       logger,
     });
@@ -154,8 +154,8 @@ export class WindowReporter {
         node,
         tenantClusters,
       })),
-      openCreditSeconds: settlement.reversals.reduce((sum, { ms }) => sum - ms, 0) / 1000,
-      unsettledCreditSeconds: settlement.unsettledMs / 1000,
+      openReversalSeconds: settlement.reversals.reduce((sum, { ms }) => sum - ms, 0) / 1000,
+      expiredReversalSeconds: settlement.expiredMs / 1000,
     };
   }
 
@@ -163,7 +163,7 @@ export class WindowReporter {
     const { observation, metrics, logger } = this.#options;
     metrics.closeSeconds.observe(report.durationMs / 1000);
     metrics.events.set(report.events);
-    metrics.unsettledCreditSeconds.inc(report.unsettledCreditSeconds);
+    metrics.expiredReversalSeconds.inc(report.expiredReversalSeconds);
     if (report.backfilled) metrics.backfilledWindows.inc();
     const { events, tenantClusters, conflicts, backfilled } = report;
     const window = `[controller] window ${report.windowEnd.slice(11, 19)}`;

@@ -162,27 +162,30 @@ export const METERING = {
     ],
     test: 'operator/metering/meters/private-nodes.test.ts',
   },
-  ownNodeTrust: {
+  privateNodeTrust: {
     meaning:
       'Which source counts for private nodes: the tenant cluster’s API, or the provider’s records of machines (docs/explanation/nodes.md#whom-to-trust-about-nodes).',
     parser: choice('tenant', 'provider'),
     default: 'tenant',
-    fields: ['MeteringPolicy spec.ownNodeTrust', 'TenantOverride spec.metering.ownNodeTrust'],
+    fields: [
+      'MeteringPolicy spec.privateNodeTrust',
+      'TenantOverride spec.metering.privateNodeTrust',
+    ],
     test: 'operator/metering/meters/private-node-trust.test.ts',
   },
-  ownNodeDowntimePercent: {
+  privateNodeDowntimePercent: {
     meaning: 'Alert if private nodes report more downtime in a day; 100 never alerts.',
     parser: integer(0, 100),
     default: '10',
-    fields: ['MeteringPolicy spec.ownNodeDowntimePercent'],
+    fields: ['MeteringPolicy spec.privateNodeDowntimePercent'],
     test: 'operator/metering/windows/private-node-watch.test.ts',
   },
-  maxOwnNodes: {
+  maxPrivateNodes: {
     meaning:
       'Most private nodes of a tenant cluster that a window bills (docs/explanation/nodes.md#more-private-nodes-than-are-billed).',
     parser: integer(0, 20_000),
     default: '1000',
-    fields: ['MeteringPolicy spec.maxOwnNodes', 'TenantOverride spec.metering.maxOwnNodes'],
+    fields: ['MeteringPolicy spec.maxPrivateNodes', 'TenantOverride spec.metering.maxPrivateNodes'],
     test: 'operator/metering/windows/many-private-nodes.test.ts',
   },
   excludeNamespaces: {
@@ -230,5 +233,5 @@ export const TENANT_METERING: ReadonlySet<string> = new Set([
     .filter(([, { fields = [] }]) => fields.some((field) => field.startsWith(OVERRIDDEN)))
     .map(([key]) => key),
   'gpuQuantity',
-  'ownNodeLabels',
+  'privateNodeLabels',
 ]);

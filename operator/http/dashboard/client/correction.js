@@ -187,9 +187,9 @@ function Consequences({ destinations, quantity, now, unit }) {
  * @param {any} destination @param {string} what @param {boolean} isLess
  * @returns {{ tone: 'good' | 'warn' | 'plain', text: string }}
  */
-function consequenceAt({ standing, takes_negative: takesNegative, suspended }, what, isLess) {
+function consequenceAt({ state, takes_negative: takesNegative, suspended }, what, isLess) {
   const later = suspended ? ' Delivery is suspended: this happens when it resumes.' : '';
-  if (standing === 'not-wanted')
+  if (state === 'not-wanted')
     return { tone: 'plain', text: 'Does not take this metric: nothing changes there.' };
   const dead = (/** @type {string} */ why) => {
     return {
@@ -197,24 +197,24 @@ function consequenceAt({ standing, takes_negative: takesNegative, suspended }, w
       text: `${why} The correction becomes a dead letter there.`,
     };
   };
-  if (standing === 'dead-letter')
+  if (state === 'dead-letter')
     return dead(
       'Refused the event, so there is nothing to correct: replay or discard the event first.',
     );
-  if (standing === 'never-sent')
+  if (state === 'never-sent')
     return dead(
       'Was never sent the event, so there is nothing to correct: discard the dead letter.',
     );
-  if (standing === 'cannot-start')
+  if (state === 'cannot-start')
     return {
       tone: 'warn',
       text: 'Cannot start with its configuration. Once it can, it receives the event, if it has not yet, and the difference.',
     };
-  if (standing === 'too-old')
+  if (state === 'too-old')
     return dead('The event is older than it accepts: enter it there by hand.');
   if (isLess && !takesNegative)
     return dead('Accepts no negative quantity: enter a credit there by hand.');
-  return standing === 'waiting'
+  return state === 'waiting'
     ? {
         tone: 'good',
         text: `Has not received the event yet: it receives the event, then ${what}.${later}`,

@@ -25,7 +25,7 @@ function Gap({ group }) {
       <details>
         <summary>Details${reasons > 1 ? `, the newest of ${counted(reasons, 'message')}` : ''}</summary>
         <p>${group.reason}</p>
-        <p class="muted">${counted(group.gaps, 'stretch', 'stretches')} of</p>
+        <p class="muted">${counted(group.gaps, 'gap')} in</p>
         <ul>${group.scopes.map((/** @type {string} */ scope) => html`<li>${scopeText(scope, names)} ${isCluster(scope) && html`<${CopyButton} text=${scope} what="tenant cluster id" />`}</li>`)}</ul>
         ${group.scope_count > group.scopes.length && html`<p class="muted">and ${group.scope_count - group.scopes.length} more</p>`}
       </details>

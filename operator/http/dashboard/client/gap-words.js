@@ -9,7 +9,7 @@ const CAUSES = new Map([
   ['tenant-api', 'The API of a tenant cluster could not be read'],
   ['prometheus', 'Prometheus did not answer'],
   ['resourceslices', 'A node publishes too many resource slices'],
-  ['own-nodes', 'A tenant cluster has more private nodes than are metered'],
+  ['private-nodes', 'A tenant cluster has more private nodes than are metered'],
   ['quarantine', 'Something in a tenant cluster could not be measured'],
   ['discovery', 'Tenant clusters could not be looked up'],
   ['startup', 'The operator had not read the cluster yet'],

@@ -26,7 +26,7 @@ export function MonthTable({ month, tenant, by, costs }) {
   /** There is no change on a month's first day. */
   const changeText = (/** @type {any} */ row, /** @type {() => string} */ text) => {
     if (row.change !== undefined) return text();
-    return !over && month.whole_days === 0 ? '–' : 'unknown';
+    return !over && month.complete_days === 0 ? '–' : 'unknown';
   };
   const partialText = (/** @type {string} */ at) => (isLate(at) ? ' (in part)' : '');
   const decimals = decimalsByUnit(rows);

@@ -141,12 +141,13 @@ function report(end: number, gaps: WindowReportView['gaps']): WindowReportView {
       unattributed: { total: 1, items: [HOSTILE[0]] },
       gpus: {
         models: [row],
+        privateNodes: [row],
         tenants: [{ tenant: HOSTILE[0], gpuType: HOSTILE[1], ...shares }],
         nodes: [{ node: HOSTILE[3], ...row }],
       },
       contestedNodes: [{ node: 'gpu-7', tenantClusters: [HOSTILE[0], HOSTILE[1]] }],
-      openCreditSeconds: 1.5,
-      unsettledCreditSeconds: 0,
+      openReversalSeconds: 1.5,
+      expiredReversalSeconds: 0,
     },
   };
 }

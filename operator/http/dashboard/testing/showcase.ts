@@ -239,8 +239,8 @@ const WINDOWS: readonly WindowReportView[] = Array.from({ length: 24 }, (_, back
       contestedNodes: [
         { node: 'gpu-b-2', tenantClusters: [clusterOf('globex'), clusterOf('initech')] },
       ],
-      openCreditSeconds: 0,
-      unsettledCreditSeconds: 0,
+      openReversalSeconds: 0,
+      expiredReversalSeconds: 0,
     },
   };
 });

@@ -11,7 +11,7 @@ import type { TenantObjects, TenantObjectsEnd } from '../tenant-scopes.ts';
 
 /** The API of a tenant cluster with private nodes, driven by a test. */
 export interface HandTenant extends TenantObjects {
-  hasOwnNodes: boolean;
+  hasPrivateNodes: boolean;
   listed: boolean;
   ended: TenantObjectsEnd | undefined;
   metricsApi: Pick<Connection, 'bytes'> | undefined;
@@ -63,7 +63,7 @@ export function createHandTenant({ id, clock, tenantClusters }: HandTenantOption
     observation,
     sources: [{ resource: { plural: 'nodes' }, health }],
     listed: true,
-    hasOwnNodes: true,
+    hasPrivateNodes: true,
     ended: undefined,
     metricsApi: undefined,
     watchPoints: (knownAt) => ({

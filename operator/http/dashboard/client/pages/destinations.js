@@ -22,7 +22,7 @@ export function healthOf(one) {
   if (one.problem !== undefined) return { tone: 'warn', word: 'newest settings refused' };
   if (one.suspended) return { tone: 'warn', word: 'suspended' };
   if (one.dead_letters > 0) return { tone: 'bad', word: 'dead letters' };
-  if (one.held !== undefined) return { tone: 'warn', word: 'blocked' };
+  if (one.blocked !== undefined) return { tone: 'warn', word: 'blocked' };
   if (!one.bootstrapped) return { tone: 'warn', word: 'not set up' };
   if (one.consecutive_failures > 0) return { tone: 'warn', word: 'failing' };
   if (one.parked_events > 0) return { tone: 'warn', word: 'waiting for tenants' };
@@ -71,12 +71,13 @@ export function destinationColumns(now) {
 export function DestinationsPage({ status }) {
   return html`
     <${PageHead} title="Destinations" />
+    <p class="muted">Each destination receives the events at its own speed. A dead letter is an event that it refused for good.</p>
     <${ErrorNotice} state=${status} />
     ${
       status.data &&
       html`
       <${Card}>
-        <${Table} caption="Each reads the ledger at its own pace" rows=${status.data.destinations} columns=${destinationColumns(Date.now())}
+        <${Table} caption="All destinations" rows=${status.data.destinations} columns=${destinationColumns(Date.now())}
           empty="No destination is configured. Usage is metered and kept: apply a BillingDestination (see config/samples) and everything from then on is delivered." />
       </${Card}>
     `
@@ -112,7 +113,7 @@ function Facts({ one }) {
   const now = Date.now();
   const { tone, word } = healthOf(one);
   return html`
-    ${one.held !== undefined && html`<${Notice} title="Nothing is sent until this is fixed"><p>${one.held}</p></${Notice}>`}
+    ${one.blocked !== undefined && html`<${Notice} title="Nothing is sent until this is fixed"><p>${one.blocked}</p></${Notice}>`}
     <div class="grid">
       <${Card} title="Delivery">
         <dl class="facts">
@@ -126,6 +127,7 @@ function Facts({ one }) {
           <dt>Last delivery</dt><dd>${ago(one.last_success, now)}</dd>
           <dt>Last error</dt><dd>${one.last_error ? `${time(one.last_error_at)}: ${one.last_error}` : 'none'}</dd>
         </dl>
+        <p class="muted">The cursor is the number of the last event that the destination has. A window is the time that one event measures.</p>
       </${Card}>
       <${Card} title="Tenants that wait">
         <${Table} caption="Their events are kept in order and sent when the tenant can be set up" rows=${one.parked_tenants} empty="None."

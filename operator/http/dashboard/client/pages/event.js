@@ -112,7 +112,7 @@ export function Objects({ explanation }) {
   const { event, source, objects, not_listed: remainder } = explanation;
   return html`
     <${Card} title="What it is made of">
-      <${Table} caption=${`${counted(objects.length, 'stretch', 'stretches')} in which nothing changed`} rows=${objects}
+      <${Table} caption=${`${counted(objects.length, 'period')} in which nothing changed`} rows=${objects}
         empty=${source === 'collector' ? 'No object is kept for it.' : 'A client pushed this event: it has no objects here.'}
         columns=${[
           text(
@@ -130,7 +130,7 @@ export function Objects({ explanation }) {
             (one) => `${one.owned_by}${one.carried ? '; carried from an earlier time' : ''}`,
           ),
         ]} />
-      ${remainder && remainder.count > 0 && html`<p>${counted(remainder.count, 'more stretch', 'more stretches')} make up ${exact(remainder.quantity)} ${unitText(event.unit)}.</p>`}
+      ${remainder && remainder.count > 0 && html`<p>${counted(remainder.count, 'more period')} make up ${exact(remainder.quantity)} ${unitText(event.unit)}.</p>`}
     </${Card}>
   `;
 }

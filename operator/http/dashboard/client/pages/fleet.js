@@ -96,7 +96,7 @@ function State({ stream }) {
  */
 function stateOf({ problem = '', meter }) {
   if (meter === undefined) return { tone: 'warn', word: 'unknown', why: problem };
-  if (meter.told_seconds_ago > SILENT_S) return { tone: 'bad', word: 'silent', why: problem };
+  if (meter.reported_seconds_ago > SILENT_S) return { tone: 'bad', word: 'silent', why: problem };
   if (!meter.ready) return { tone: 'warn', word: 'not ready', why: meter.waits_for.join('; ') };
   if (problem !== '') return { tone: 'warn', word: 'not fed', why: problem };
   return { tone: 'good', word: 'metering', why: '' };

@@ -21,7 +21,7 @@ export function GapsPage({ query }) {
     <div class="controls">
       <${TenantChoice} tenant=${tenant} />
     </div>
-    <p class="muted">Usage in a gap is unknown, not zero, and is not billed. A gap disappears here when it is filled.</p>
+    <p class="muted">Usage in a gap is unknown, not zero, and is not billed. A gap disappears from this list when its usage is measured later.</p>
     <${ErrorNotice} state=${gaps} />
     ${before && html`<p class="notice"><span class="swatch before"></span>${data.measured_since === undefined ? 'Nothing was metered yet.' : `Metering began on ${time(data.measured_since)}: earlier usage is unknown.`}</p>`}
     ${

@@ -65,7 +65,7 @@ function MonthSteps({ month, tenant }) {
 
 /** @param {{ month: any }} properties */
 function MonthNotes({ month }) {
-  const { over, whole_days: days, measured_since: since, before } = month;
+  const { over, complete_days: days, measured_since: since, before } = month;
   const late = since !== undefined && Date.parse(since) > Date.parse(month.from);
   return html`
     ${month.note && html`<${Notice} title="Note"><p>${month.note}</p></${Notice}>`}

@@ -109,7 +109,7 @@ function Report({ report }) {
           <dt>Events</dt><dd>${counted(report.events, 'event')} for ${counted(report.tenants, 'tenant')} in ${counted(report.tenant_clusters, 'tenant cluster')}</dd>
           <dt>Measured</dt><dd>${scopesText(report.scopes, names)}${report.backfilled ? ', backfilled' : ''}</dd>
           <dt>Duplicates</dt><dd>${count(report.duplicates)}; ${counted(report.conflicts, 'conflict')}</dd>
-          <dt>Open reversal</dt><dd>${plain(report.open_credit_seconds)} s billed too much before, to be reversed</dd>
+          <dt>Open reversal</dt><dd>${plain(report.open_reversal_seconds)} s billed too much before, to be reversed</dd>
           <dt>Unattributed</dt><dd>${counted(report.unattributed.total, 'object')}${report.unattributed.items.length > 0 ? `: ${report.unattributed.items.join(', ')}` : ''}</dd>
           ${report.machines && html`<dt>Machines</dt><dd>${counted(report.machines.total, 'object')} of nodes, billed as those: ${report.machines.items.join(', ')}</dd>`}
         </dl>
@@ -125,7 +125,7 @@ function Report({ report }) {
           ? html`<p class="empty">GPUs were not part of this report.</p>`
           : html`
             <${Balance} caption="By GPU model" rows=${report.gpus.models} />
-            ${report.gpus.own_nodes && html`<${Balance} caption="Private nodes, by GPU model" rows=${report.gpus.own_nodes} />`}
+            ${report.gpus.private_nodes && html`<${Balance} caption="Private nodes, by GPU model" rows=${report.gpus.private_nodes} />`}
             ${report.gpus.tenants && html`<${TenantGpus} rows=${report.gpus.tenants} />`}
             ${report.gpus.nodes && html`<${Balance} caption="By node" rows=${report.gpus.nodes} />`}
           `
