@@ -9,6 +9,9 @@ export const FIRST_CHAIN = '0'.repeat(64);
 const LEAF = '\0';
 const NODE = Buffer.of(1);
 
+/** A neighbour's hash, hex, on the side of the path that it is on. */
+export type MerkleStep = { readonly left: string } | { readonly right: string };
+
 /** Merkle tree of a batch, one leaf per tenant (docs/reference/ledger-format.md#the-chain). */
 export class BatchTree {
   readonly #leaves = new Map<string, Hash>();
@@ -31,6 +34,25 @@ export class BatchTree {
       hash: leaf.copy().digest(),
     }));
     return leaves.toSorted((a, b) => compareBytewise(a.tenant, b.tenant));
+  }
+
+  /**
+   * The neighbours' hashes that lead from a tenant's leaf to the root, from the bottom. Empty for
+   * the only tenant. Throws a RangeError if the tenant has no leaf.
+   */
+  path(tenant: string): readonly MerkleStep[] {
+    const leaves = this.leaves();
+    let at = leaves.findIndex((leaf) => leaf.tenant === tenant);
+    if (at === -1) throw new RangeError(`chain: no events in the batch: tenant: "${tenant}"`);
+    const steps: MerkleStep[] = [];
+    for (let level = leaves.map((leaf) => leaf.hash); level.length > 1; level = joinPairs(level)) {
+      const neighbour = level[at % 2 === 0 ? at + 1 : at - 1]?.toString('hex');
+      if (neighbour !== undefined) {
+        steps.push(at % 2 === 0 ? { right: neighbour } : { left: neighbour });
+      }
+      at = Math.floor(at / 2);
+    }
+    return steps;
   }
 
   /** The root of the tree, hex. Throws a RangeError if the batch has no event. */

@@ -21,6 +21,11 @@ export interface Ledger {
    */
   scan(from: number, to: number, signal?: AbortSignal): AsyncIterable<StoredEvent>;
   /**
+   * The batches from the one with event `sequence` on, up to the head, for proofs of the chain
+   * (docs/reference/ledger-format.md#the-chain). Throws a {@link LedgerReadError} at damaged bytes.
+   */
+  batches(sequence: number, signal?: AbortSignal): AsyncIterable<LedgerBatch>;
+  /**
    * The event with an id; undefined if it was never stored or is deleted. Rejects with a {@link
    * LedgerReadError} at damaged bytes.
    */
@@ -167,6 +172,27 @@ export class LedgerReadError extends Error {
 export interface StoredEvent {
   readonly sequence: number;
   readonly event: UsageEvent;
+}
+
+/** Events that were appended together, with their place in the chain. Hashes are hex. */
+export interface LedgerBatch {
+  readonly firstSequence: number;
+  readonly lastSequence: number;
+  /** The chain value before the batch. */
+  readonly previous: string;
+  /** The chain value at its last event. */
+  readonly chain: string;
+  /** The root of its tree; absent before the link (docs/reference/ledger-format.md#the-link). */
+  readonly root?: string;
+  /** Reads its events, with the texts that the chain covers. Rejects at damaged bytes. */
+  readonly texts: () => Promise<readonly StoredText[]>;
+}
+
+/** An event's exact stored text. */
+export interface StoredText {
+  readonly sequence: number;
+  readonly tenant: string;
+  readonly text: string;
 }
 
 export type ReadOutcome =

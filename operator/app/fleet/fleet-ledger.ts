@@ -34,6 +34,9 @@ export function createFleetLedger(streams: () => readonly SummedStream[]): Ledge
     append: refuse,
     read: refuse,
     scan: (from, to, signal) => scanAll(streams(), from, to, signal),
+    batches: () => {
+      throw new Error(OF_ONE_STREAM.message);
+    },
     find: async (id) => {
       for (const { ledger } of streams()) {
         const event = await ledger.find(id);

@@ -89,6 +89,21 @@ test('who needs decimal commas chooses them again for every file', async () => {
   await page.context().close();
 });
 
+test('a tenant takes its month away in a file that it can check', async () => {
+  const path = '/api/v1/tenants/globex/portal-tokens';
+  const made = await server.call('POST', path, { token: API_TOKEN });
+  const { page } = await openPage(browser);
+  await page.goto(
+    `http://127.0.0.1:${server.port}${(made.json as { readonly link: string }).link}`,
+  );
+  const [file, [text = '']] = await saved(page, 'Statement of November 2026');
+  expect(file).toBe('statement_globex_2026-11.ndjson');
+  const lines = text.split('\n');
+  expect(lines[0]).toContain('"tenant":"globex"');
+  expect(lines.at(-1)).toContain('"signature"');
+  await page.context().close();
+});
+
 test('a tenant takes its own costs away, as it reads numbers', async () => {
   const path = '/api/v1/tenants/globex/portal-tokens';
   const made = await server.call('POST', path, { token: API_TOKEN });

@@ -14,9 +14,18 @@ const ALLOWED = [
   '/api/v1/gaps',
   '/api/v1/gpus',
   '/api/v1/tenants/{tenant}',
+  '/api/v1/tenants/{tenant}/statement',
 ];
 
-const OPEN = ['/', '/healthz', '/leaderz', '/readyz', '/metrics', '/webhooks/{provider}'];
+const OPEN = [
+  '/',
+  '/healthz',
+  '/leaderz',
+  '/readyz',
+  '/metrics',
+  '/webhooks/{provider}',
+  '/.well-known/meterfeed-statement-keys.json',
+];
 
 describe('a token of a tenant', () => {
   test('reads what is its own, and a route that nobody thought of is closed', async () => {
@@ -31,6 +40,7 @@ describe('a token of a tenant', () => {
         .replace('{tenant}', OWN)
         .replace('{id}', ids.own[0] ?? '')
         .replace('{month}', '2026-11')
+        .replace(/statement$/, 'statement?month=2026-11')
         .replace(/\{\w+\}/, 'x');
     for (const { method, path } of index.routes) {
       if (OPEN.includes(path)) continue;
@@ -41,6 +51,16 @@ describe('a token of a tenant', () => {
     for (const path of ['/api', '/api/v1', '/api/v1/nothing', '/api/v1/usage/x']) {
       expect((await server.call('GET', path, { token })).status).toBe(403);
     }
+  });
+
+  test('has a statement of its tenant without a word about others', async () => {
+    await using world = await twoTenants();
+    const { token } = await world.mint();
+    const path = `/api/v1/tenants/${OWN}/statement?month=2026-11`;
+    const { status, text } = await world.server.call('GET', path, { token });
+    expect(status).toBe(200);
+    for (const id of world.ids.own) expect(text).toContain(id);
+    expect(text).not.toContain(CANARY);
   });
 
   test('gives the same sums as an operator sees of that tenant, and nothing else', async () => {

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { Secret } from '../../model/secret.ts';
 import { testSettings } from '../testing/test-server.ts';
 import { LONGEST_MS, PortalTokens } from './portal-tokens.ts';
+import { SigningKeys } from './signing-keys.ts';
 import { claimsOf, forge, newKey } from './testing/keys.ts';
 
 const HOUR = 3_600_000;
@@ -13,7 +14,7 @@ const WHOSE = { tenant: 'acme', series: '' };
 function operator(keys: readonly string[], identity = IDENTITY) {
   const state = { now: Date.UTC(2026, 10, 21), keys: keys.map((key) => new Secret(key)) };
   const tokens = new PortalTokens({
-    keys: () => state.keys,
+    keys: new SigningKeys(() => state.keys),
     identity: () => identity,
     clock: { now: () => state.now },
   });

@@ -1,9 +1,8 @@
-import { createPrivateKey, createPublicKey, hash, type KeyObject, randomUUID } from 'node:crypto';
+import { hash, type KeyObject, randomUUID } from 'node:crypto';
 import { errors, type JWTHeaderParameters, jwtVerify, SignJWT } from 'jose';
-import { signingAlgorithm } from '../../settings/parsers/signing-keys.ts';
 import type { IdentitySettings } from '../../settings/settings.ts';
-import type { Secret } from '../../model/secret.ts';
 import type { Clock } from '../../telemetry/clock.ts';
+import type { SigningKeys } from './signing-keys.ts';
 
 /** The longest validity of a token. */
 export const LONGEST_MS = 24 * 3_600_000;
@@ -12,7 +11,6 @@ const AUDIENCE = 'meterfeed-portal';
 const ALGORITHMS = ['EdDSA', 'ES256'];
 /** Clocks of processes that sign and check differ by up to a minute. */
 const TOLERANCE_S = 60;
-const KEY_ID_CHARACTERS = 16;
 /** The first three groups of a UUID, each with its hyphen. */
 const RANDOM_CHARACTERS = 19;
 
@@ -31,24 +29,15 @@ export type SignedToken =
   | { readonly kind: 'unknown' };
 
 interface PortalTokensOptions {
-  /** PEM; the first key signs. The same list until the keys change. */
-  readonly keys: () => readonly Secret[];
+  /** The first key signs. */
+  readonly keys: SigningKeys;
   readonly identity: () => Pick<IdentitySettings, 'clusterName' | 'region'>;
   readonly clock: Pick<Clock, 'now'>;
-}
-
-interface SigningKey {
-  /** Derived from the key, so that it is the same in every process. */
-  readonly id: string;
-  readonly algorithm: string;
-  readonly privateKey: KeyObject;
-  readonly publicKey: KeyObject;
 }
 
 /** JSON Web Tokens of this operator, each for one tenant (RFC 7519). */
 export class PortalTokens {
   readonly #options: PortalTokensOptions;
-  #read: { readonly of: readonly Secret[]; readonly keys: readonly SigningKey[] } | undefined;
 
   constructor(options: PortalTokensOptions) {
     this.#options = options;
@@ -61,7 +50,7 @@ export class PortalTokens {
   ): Promise<
     { readonly id: string; readonly token: string; readonly expiresAt: number } | undefined
   > {
-    const [key] = this.#keys();
+    const [key] = this.#options.keys.all();
     if (key === undefined) return undefined;
     const id = newTokenId(tenant);
     const issuedAt = Math.floor(this.#options.clock.now() / 1000);
@@ -103,7 +92,9 @@ export class PortalTokens {
    * is checked.
    */
   #keyOf({ alg, kid }: JWTHeaderParameters): KeyObject {
-    const key = this.#keys().find(({ id, algorithm }) => id === kid && algorithm === alg);
+    const key = this.#options.keys
+      .all()
+      .find(({ id, algorithm }) => id === kid && algorithm === alg);
     if (key === undefined) throw new errors.JWKSNoMatchingKey();
     return key.publicKey;
   }
@@ -112,12 +103,6 @@ export class PortalTokens {
   #issuer(): string {
     const { clusterName, region } = this.#options.identity();
     return `meterfeed:${JSON.stringify([region, clusterName])}`;
-  }
-
-  #keys(): readonly SigningKey[] {
-    const of = this.#options.keys();
-    if (this.#read?.of !== of) this.#read = { of, keys: of.flatMap(signingKey) };
-    return this.#read.keys;
   }
 }
 
@@ -140,15 +125,4 @@ export function isTokenIdOf(tenant: string, id: string): boolean {
 function tenantDigits(random: string, tenant: string): string {
   const digits = hash('sha256', `${random}\0${tenant}`, 'hex').slice(0, 16);
   return `${digits.slice(0, 4)}-${digits.slice(4)}`;
-}
-
-/** Reads a key. None for one that cannot sign, which the settings refuse. */
-function signingKey(pem: Secret): readonly SigningKey[] {
-  const privateKey = createPrivateKey(pem.reveal());
-  const algorithm = signingAlgorithm(privateKey);
-  if (algorithm === undefined) return [];
-  const publicKey = createPublicKey(privateKey);
-  const der = publicKey.export({ type: 'spki', format: 'der' });
-  const id = hash('sha256', der, 'base64url').slice(0, KEY_ID_CHARACTERS);
-  return [{ id, algorithm, privateKey, publicKey }];
 }

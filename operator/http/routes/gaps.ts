@@ -1,5 +1,6 @@
 import { gapScopeOf } from '../../metering/meters/meters.ts';
 import { bearsOn, clip, forTenant, type GapGroup, groupGaps } from '../gap-groups.ts';
+import type { TimeRange } from '../../model/window.ts';
 import { isoTime } from '../presentation.ts';
 import { RANGE_PARAMETERS, readQuery, readTimeRange } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
@@ -9,7 +10,7 @@ import { measuredSince } from './usage.ts';
 
 /** GET /api/v1/gaps: what was not measured in a range, by cause and time. */
 export function gapsRoute(context: RouteContext): Route {
-  const { views, ledger, clock } = context;
+  const { views, clock } = context;
   return {
     method: 'get',
     path: '/api/v1/gaps',
@@ -22,7 +23,7 @@ export function gapsRoute(context: RouteContext): Route {
         const query = readQuery(request, [...RANGE_PARAMETERS, 'tenant', 'metric']);
         const range = readTimeRange(query, clock.now());
         const [tenant, metric] = [query.get('tenant'), query.get('metric')];
-        const owners = new Map(views.discovery.clusters().map(({ id, tenant: of }) => [id, of]));
+        const owners = ownersOf(context);
         const mine = new Set([...owners.keys()].filter((id) => isWanted(owners.get(id), tenant)));
         const concerns = (gap: Gap): boolean => {
           if (tenant !== undefined && owners.has(gap.scope) && !mine.has(gap.scope)) return false;
@@ -31,9 +32,7 @@ export function gapsRoute(context: RouteContext): Route {
         const all = [...views.metering.gaps(), ...views.metering.pastGaps()];
         const isTenant = tenantOf(request) !== undefined;
         const stored = isTenant ? all.flatMap((gap) => forTenant(gap, mine) ?? []) : all;
-        const last = ledger.stats().lastWindowEnd;
-        const gaps = stored.filter(concerns).flatMap((gap) => clip(gap, range) ?? []);
-        const groups = groupGaps(gaps, last).map((group) => showGroup(group, owners));
+        const groups = shownGroups(context, stored.filter(concerns), range);
         response.json({
           from: isoTime(range.from),
           to: isoTime(range.to),
@@ -44,6 +43,34 @@ export function gapsRoute(context: RouteContext): Route {
       },
     ],
   };
+}
+
+/** The gaps of a range as a tenant may read them, in groups as the route shows them. */
+export function gapsOfTenant(
+  context: RouteContext,
+  range: TimeRange,
+  tenant: string,
+): readonly object[] {
+  const { metering } = context.views;
+  const mine = new Set([...ownersOf(context)].flatMap(([id, of]) => (of === tenant ? [id] : [])));
+  const all = [...metering.gaps(), ...metering.pastGaps()];
+  return shownGroups(
+    context,
+    all.flatMap((gap) => forTenant(gap, mine) ?? []),
+    range,
+  );
+}
+
+/** The tenant of each tenant cluster, by its id. */
+function ownersOf({ views }: RouteContext): ReadonlyMap<string, string> {
+  return new Map(views.discovery.clusters().map(({ id, tenant }) => [id, tenant]));
+}
+
+function shownGroups(context: RouteContext, gaps: readonly Gap[], range: TimeRange) {
+  const owners = ownersOf(context);
+  const clipped = gaps.flatMap((gap) => clip(gap, range) ?? []);
+  const groups = groupGaps(clipped, context.ledger.stats().lastWindowEnd);
+  return groups.map((group) => showGroup(group, owners));
 }
 
 function isWanted(owner: string | undefined, tenant: string | undefined): boolean {

@@ -98,7 +98,8 @@ export function monthRoute(context: RouteContext, scans: Scans): Route {
   };
 }
 
-function readMonth(text: string, now: number): readonly [year: number, index: number] {
+/** Reads a month that has begun, `2026-11`; its index counts from 0. */
+export function readMonth(text: string, now: number): readonly [year: number, index: number] {
   const [, year, month] = MONTH.exec(text) ?? [];
   if (month === undefined) {
     throw badRequest(`not a month: month: ${quote(text)}: use one such as 2026-11`);

@@ -20,6 +20,7 @@ import { ingestRoute } from './ingest.ts';
 import { monthRoute } from './months.ts';
 import { portalTokenRoutes } from './portal-tokens.ts';
 import { reconcileRoute } from './reconcile.ts';
+import { statementRoutes } from './statement.ts';
 import { statusRoute } from './status.ts';
 import { tenantRoutes } from './tenants.ts';
 import { usageRoute } from './usage.ts';
@@ -63,6 +64,7 @@ export function createRoutes(context: RouteContext, page: Page): readonly Route[
     gapsRoute(context),
     gpusRoute(context, scans),
     ...tenantRoutes(context),
+    ...statementRoutes(context, scans),
     ...portalTokenRoutes(context, memory),
     ...creditRoutes(context, memory),
     ...heldTenantRoutes(context, memory),

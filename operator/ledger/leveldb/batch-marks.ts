@@ -35,6 +35,23 @@ export async function readBatchMark(
   return value === undefined ? undefined : decodeMark(where, key, value);
 }
 
+/** The last mark from event `first` to before event `sequence`; undefined if there is none. */
+export async function markBefore(
+  database: Database,
+  where: string,
+  first: number,
+  sequence: number,
+): Promise<BatchMark | undefined> {
+  const range = {
+    gte: numberKey(KEY_SPACE.batch, first),
+    lt: numberKey(KEY_SPACE.batch, sequence),
+    reverse: true,
+    limit: 1,
+  };
+  const [entry] = await database.iterator(range).all();
+  return entry && decodeMark(where, ...entry);
+}
+
 /** The batch marks of a range of sequence numbers, ascending. */
 export async function* walkBatchMarks(
   database: Database,

@@ -21,6 +21,7 @@ import type { LedgerMetrics } from '../ledger-metrics.ts';
 import type { PageStarts } from './page-starts.ts';
 import type { LevelRequest } from './plan-batch.ts';
 import { chainAt, readPage, readRecord, readRecords, scanEvents } from './reading.ts';
+import { readBatches } from './read-batches.ts';
 import { createRetention } from './retention.ts';
 import type { Store } from './store.ts';
 import { verifyLedger } from './verify.ts';
@@ -95,6 +96,9 @@ export class LevelLedger implements Ledger {
 
   readonly scan: Ledger['scan'] = (from, to, signal) =>
     scanEvents(() => this.#store.view(), this.#components.pages, from, to, signal);
+
+  readonly batches: Ledger['batches'] = (sequence, signal) =>
+    readBatches(() => this.#store.view(), sequence, signal);
 
   readonly find: Ledger['find'] = async (id) => {
     try {

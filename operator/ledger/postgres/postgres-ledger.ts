@@ -10,6 +10,7 @@ import { Writer, encodeEvents, type Request } from '../writer.ts';
 import type { LedgerStore } from './ledger-store.ts';
 import type { PostgresRequest } from './plan-batch.ts';
 import type { RunQuery } from './readers.ts';
+import { readBatches } from './read-batches.ts';
 import {
   chainAt,
   findEvent,
@@ -78,6 +79,9 @@ export class PostgresLedger implements Ledger {
 
   readonly scan: Ledger['scan'] = (from, to, signal) =>
     scanEvents(() => this.#store.view(), from, to, signal);
+
+  readonly batches: Ledger['batches'] = (sequence, signal) =>
+    readBatches(() => this.#store.view(), sequence, signal);
 
   readonly find: Ledger['find'] = (id) => findEvent(id, this.#store.view());
 

@@ -1,11 +1,13 @@
 import { compareBytewise } from '../../model/bytewise.ts';
-import type { UsageEvent } from '../../model/event.ts';
+import { encodeEvent, type UsageEvent } from '../../model/event.ts';
+import { BatchTree, chainValue, FIRST_CHAIN } from '../event-chain.ts';
 import { type CursorMove, planCommit, planMove, planRetire } from '../cursor-moves.ts';
 import { HeadWaiters } from '../head-waiters.ts';
 import type {
   Cursor,
   EventOutcome,
   Ledger,
+  LedgerBatch,
   RecordChange,
   StoredEvent,
   WriteOutcome,
@@ -45,6 +47,8 @@ class MemoryLedger implements Ledger {
   };
 
   readonly scan: Ledger['scan'] = (from, to, signal) => this.#scan(from, to, signal);
+
+  readonly batches: Ledger['batches'] = (sequence) => this.#batches(sequence);
 
   readonly find: Ledger['find'] = async (id) => this.#byId.get(id);
 
@@ -161,6 +165,24 @@ class MemoryLedger implements Ledger {
       signal?.throwIfAborted();
       const start = Date.parse(event.window_start);
       if (start >= from && start < to) yield { sequence: index + 1, event };
+    }
+  }
+
+  /** Each event is a batch of its own. */
+  async *#batches(from: number): AsyncGenerator<LedgerBatch> {
+    let previous = FIRST_CHAIN;
+    for (const [index, event] of this.#events.entries()) {
+      const sequence = index + 1;
+      const stored = { sequence, tenant: event.tenant, text: encodeEvent(event) };
+      const tree = new BatchTree();
+      tree.add(sequence, stored.tenant, stored.text);
+      const root = tree.root();
+      const chain = chainValue(previous, sequence, root);
+      const numbers = { firstSequence: sequence, lastSequence: sequence };
+      if (sequence >= from) {
+        yield { ...numbers, previous, chain, root, texts: async () => [stored] };
+      }
+      previous = chain;
     }
   }
 

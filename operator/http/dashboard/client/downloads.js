@@ -41,8 +41,11 @@ export function Downloads({ files }) {
   `;
 }
 
-/** @param {{ text: string, address: string, csv?: boolean }} properties */
-function DownloadButton({ text, address, csv = true }) {
+/**
+ * A button that downloads one file.
+ * @param {{ text: string, address: string, csv?: boolean }} properties as of {@link Downloads}
+ */
+export function DownloadButton({ text, address, csv = true }) {
   const [state, setState] = useState('');
   const run = async () => {
     setState('Downloading…');

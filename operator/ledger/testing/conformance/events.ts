@@ -1,6 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { encodeEvent } from '../../../model/event.ts';
+import { BatchTree, chainValue, FIRST_CHAIN } from '../../event-chain.ts';
+import type { LedgerBatch } from '../../ledger.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent, testWindow } from '../events.ts';
 import { anyEvent } from './any-event.ts';
 import { accept, page, type OpenEmpty } from './calls.ts';
@@ -54,6 +56,37 @@ export function readingPromises(openEmpty: OpenEmpty): void {
         { numRuns: 40 },
       );
       expect((await ledger.verify()).errors).toEqual([]);
+    });
+
+    test('batches continue the chain from any event on, and their texts give their roots', async () => {
+      const ledger = await openEmpty();
+      for (let window = 0; window < 6; window += 1) {
+        await accept(ledger, {
+          events: testWindow(TEST_WINDOW_START + window * TEST_WINDOW_MS, 4),
+        });
+      }
+      const all = await Array.fromAsync(ledger.batches(1));
+      let [chain, next] = [FIRST_CHAIN, 1];
+      for (const batch of all) {
+        const texts = await batch.texts();
+        const tree = new BatchTree();
+        for (const { sequence, tenant, text } of texts) tree.add(sequence, tenant, text);
+        expect([batch.previous, batch.firstSequence]).toEqual([chain, next]);
+        expect(tree.root()).toBe(batch.root);
+        expect(chainValue(chain, next, tree.root())).toBe(batch.chain);
+        [chain, next] = [batch.chain, batch.lastSequence + 1];
+      }
+      expect(next).toBe(25);
+      const plain = (batch: LedgerBatch) => {
+        const { firstSequence, lastSequence, previous, chain, root } = batch;
+        return { firstSequence, lastSequence, previous, chain, root };
+      };
+      for (const sequence of [1, 2, 9, 24]) {
+        const later = (await Array.fromAsync(ledger.batches(sequence))).map(plain);
+        const expected = all.filter(({ lastSequence }) => lastSequence >= sequence);
+        expect(later).toEqual(expected.map(plain));
+      }
+      expect(await Array.fromAsync(ledger.batches(25))).toEqual([]);
     });
 
     test('an event is found by its id, derived or foreign, and no other id finds one', async () => {

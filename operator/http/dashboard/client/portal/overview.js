@@ -1,8 +1,8 @@
 import { html } from '../preact.js';
 import { useApi, url } from '../api.js';
 import { Card, Choice, ErrorNotice, PageHead, Tile } from '../components.js';
-import { Downloads } from '../downloads.js';
-import { duration, quantity, time } from '../format.js';
+import { DownloadButton, Downloads } from '../downloads.js';
+import { duration, monthText, quantity, time } from '../format.js';
 import { causeText, gapTime, scopeText } from '../gap-words.js';
 import { GpuTable, GpuWords } from '../gpu-table.js';
 import { unknownBefore } from '../holes.js';
@@ -74,10 +74,25 @@ export function PortalOverview({ id, tenant, query }) {
       ${usage.data?.note && html`<p class="notice warn">${usage.data.note}</p>`}
       ${usage.data && html`<${TenantSums} id=${id} range=${range} usage=${usage.data} />`}
     </${Card}>
+    <${Statement} id=${id} month=${from.slice(0, 7)} />
     <${Gpus} range=${range} />
     <${Card} title="What was not measured">
       <${ErrorNotice} state=${gaps} />
       ${gaps.data && html`<${Gaps} gaps=${gaps.data} />`}
+    </${Card}>
+  `;
+}
+
+/**
+ * The month in which the range begins, as a file that the tenant can check.
+ * @param {{ id: string, month: string }} properties
+ */
+function Statement({ id, month }) {
+  const address = url(`/api/v1/tenants/${encodeURIComponent(id)}/statement`, { month });
+  return html`
+    <${Card} title="Check this bill">
+      <p>The statement has every event of the month, the prices and the amounts, signed. A short program checks it without your provider.</p>
+      <${DownloadButton} text=${`Statement of ${monthText(month)}`} address=${address} csv=${false} />
     </${Card}>
   `;
 }

@@ -1,0 +1,156 @@
+import { createHash } from 'node:crypto';
+import { statementLines } from '../../billing/statement/statement.ts';
+import { eventsIn } from '../../billing/usage/events-in.ts';
+import { pricesInForce } from '../../billing/usage/prices-in-force.ts';
+import { quote } from '../../model/quote.ts';
+import type { TimeRange } from '../../model/window.ts';
+import type { Scans } from '../limits.ts';
+import { isoTime } from '../presentation.ts';
+import { Problem } from '../problem.ts';
+import { pathParameter, readQuery } from '../query.ts';
+import type { Route, RouteContext } from '../route.ts';
+import { goneSignal, streamLines } from '../stream-lines.ts';
+import { pricesUnread } from './costs.ts';
+import { gapsOfTenant } from './gaps.ts';
+import { readMonth } from './months.ts';
+import { measuredSince } from './usage.ts';
+
+/**
+ * GET /api/v1/tenants/{tenant}/statement: a month of a tenant in a file that anybody can check
+ * (docs/how-to/check-a-bill.md), and the public keys of its signature.
+ */
+export function statementRoutes(context: RouteContext, scans: Scans): readonly Route[] {
+  const { clock, portal, views } = context;
+  return [
+    {
+      method: 'get',
+      path: '/.well-known/meterfeed-statement-keys.json',
+      access: 'open',
+      hub: 'refused',
+      summary: 'the public keys of signed statements',
+      handlers: [
+        (request, response) => {
+          readQuery(request, []);
+          response.json(portal.statementKeys());
+        },
+      ],
+    },
+    {
+      method: 'get',
+      path: '/api/v1/tenants/{tenant}/statement',
+      access: 'read',
+      hub: 'refused',
+      tenantScope: 'named',
+      summary: 'a month of a tenant in a signed file that anybody can check',
+      handlers: [
+        async (request, response) => {
+          const query = readQuery(request, ['month']);
+          const tenant = pathParameter(request, 'tenant');
+          const name = query.get('month') ?? '';
+          const [year, index] = readMonth(name, clock.now());
+          const month = { from: Date.UTC(year, index), to: Date.UTC(year, index + 1) };
+          refuseWithoutKey(context);
+          if (!views.pricesKnown()) throw pricesUnread();
+          await refuseIncomplete(context, name, month);
+          scans.hold(1, response);
+          response.attachment(`statement_${tenant.replaceAll(/[^\w.-]/g, '_')}_${name}.ndjson`);
+          response.type('application/x-ndjson');
+          await streamLines(
+            response,
+            signedLines(context, tenant, name, month, goneSignal(response)),
+          );
+        },
+      ],
+    },
+  ];
+}
+
+function refuseWithoutKey({ portal }: RouteContext): void {
+  if (portal.statementKeys().keys.length > 0) return;
+  throw new Problem(
+    404,
+    'there are no statements: no Ed25519 key: PORTAL_KEYS_FILE: add one (docs/how-to/check-a-bill.md#keys)',
+  );
+}
+
+/** Refuses a month of which events were deleted, or that ended before anything was measured. */
+async function refuseIncomplete(
+  context: RouteContext,
+  name: string,
+  month: TimeRange,
+): Promise<void> {
+  const { horizon } = context.ledger.stats();
+  const what = `not wholly in the ledger: month: ${quote(name)}`;
+  if (horizon > month.from) {
+    const deleted = `windows up to ${isoTime(horizon)} may be deleted`;
+    throw new Problem(
+      409,
+      `${what}: ${deleted}: set RETENTION to 62 days or more for later months`,
+    );
+  }
+  const since = await measuredSince(context);
+  if (since !== undefined && since >= month.to) {
+    throw new Problem(409, `${what}: measuring began at ${isoTime(since)}: take a later month`);
+  }
+}
+
+/** The lines of a statement. The last one signs the hash of those before. */
+async function* signedLines(
+  context: RouteContext,
+  tenant: string,
+  name: string,
+  month: TimeRange,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  const { ledger, views, clock, portal } = context;
+  const { ledgerId, sequence, chain } = ledger.stats();
+  const settings = views.settings();
+  const catalog = views.catalog();
+  const lines = statementLines(
+    {
+      ledger,
+      tenant,
+      month,
+      events: eventsIn(ledger, context.totals(), { range: month, tenant, signal }),
+      head: { sequence, chain },
+      prices: {
+        books: settings.pricing.books,
+        pricesOf: await pricesInForce(ledger, settings, views.discovery.tenants()),
+        isInformational: (metric) => catalog.find(metric)?.informational === true,
+      },
+      signal,
+    },
+    {
+      about: {
+        month: name,
+        ledger_id: ledgerId,
+        made_at: isoTime(clock.now()),
+        over: month.to <= clock.now(),
+        measured_since: isoTime(await measuredSince(context)),
+      },
+      ending: { gaps: gapsOfTenant(context, month, tenant) },
+    },
+  );
+  const digest = createHash('sha256');
+  for (;;) {
+    const next = await lines.next();
+    if (next.done !== true) {
+      digest.update(next.value);
+      yield next.value;
+      continue;
+    }
+    const head = next.value;
+    const payload = {
+      tenant,
+      month: name,
+      ledger_id: ledgerId,
+      head,
+      sha256: digest.digest('hex'),
+    };
+    const signature = await portal.signStatement(payload);
+    // The key was there when the request came.
+    if (signature === undefined) throw new Error('statement: the key is gone');
+    yield `${JSON.stringify({ signature })}\n`;
+    return;
+  }
+}
