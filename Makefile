@@ -35,7 +35,7 @@ generate: $(INSTALLED) ## Files that are derived from others
 	@npm run --silent generate
 	@npm run --silent generate:docs
 
-e2e: $(INSTALLED) ## The long end-to-end suites; needs root and buildah for real vClusters and the image
+e2e: $(INSTALLED) ## The long end-to-end suites; needs root, buildah and Python 3.12
 	@scripts/node e2e/control-plane/prepare.ts
 	@scripts/node e2e/tools/prepare.ts kube-controller-manager kube-scheduler vcluster
 	@$(WITH_NODE) vitest run --config vitest.long.config.ts

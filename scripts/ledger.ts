@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { writeFocusFiles } from '../operator/app/focus-files.ts';
 import { ledgerUrl } from '../operator/settings/parsers/ledger-url.ts';
 import { problemText } from '../operator/settings/parsers/parser.ts';
 import type { LedgerDatabase, LedgerDurability } from '../operator/settings/settings.ts';
@@ -12,6 +13,7 @@ import {
   diffEvents,
   dumpEvents,
   type EventSelection,
+  type LedgerPlace,
   sumEvents,
 } from '../operator/ledger/tool/events.ts';
 import {
@@ -22,6 +24,9 @@ import {
 } from '../operator/ledger/tool/inspection.ts';
 import { rebuildHead } from '../operator/ledger/tool/rebuild-head.ts';
 import { rolesSql } from '../operator/ledger/tool/roles.ts';
+import { VERSION } from '../operator/app/process.ts';
+import { BILLING_VARIABLES } from '../operator/settings/table/billing.ts';
+import { IDENTITY } from '../operator/settings/table/identity.ts';
 import { type Anchor, verifyDirectory } from '../operator/ledger/tool/verify.ts';
 
 const USAGE = `usage: npm run ledger -- COMMAND DIR [options]
@@ -31,7 +36,7 @@ const USAGE = `usage: npm run ledger -- COMMAND DIR [options]
 
 DIR is a copy of a ledger, the ledger of a stopped operator, or one sealed segment.
 A directory that an operator has open is refused, and so are hard links. \`database\` is that of
-LEDGER_URL or LEDGER_URL_FILE, for cursors, verify, dump, sum and diff; an operator may be writing it.
+LEDGER_URL or LEDGER_URL_FILE, for cursors, verify, dump, sum, diff and focus; an operator may be writing it.
 
   segments   the segments and what they hold
   head       IDENTITY and HEAD
@@ -53,6 +58,10 @@ LEDGER_URL or LEDGER_URL_FILE, for cursors, verify, dump, sum and diff; an opera
   roles      prints the SQL that an administrator of the database runs once: for each stream, and for a hub,
              a role that owns a schema of its own and has no right in another one
 
+  focus      writes the FOCUS file of a month and its manifest (docs/reference/focus.md):
+             --month YYYY-MM --out DIR [--tenant ID] [--grain day] [--policy FILE], the MeteringPolicy as
+             YAML, for names. DEFAULT_PLAN_CODE and CLUSTER_NAME as the operator has them
+
 dump, sum and diff take [--from SEQUENCE] [--to SEQUENCE] [--tenant ID] [--metric CODE].`;
 
 const OPTIONS = {
@@ -60,6 +69,10 @@ const OPTIONS = {
   'start-over': { type: 'boolean', default: false },
   export: { type: 'string' },
   from: { type: 'string' },
+  grain: { type: 'string' },
+  month: { type: 'string' },
+  out: { type: 'string' },
+  policy: { type: 'string' },
   segment: { type: 'string' },
   stream: { type: 'string', multiple: true },
   hub: { type: 'boolean', default: false },
@@ -121,6 +134,8 @@ async function run(args: string[]): Promise<number> {
       return verify(directory, values.anchor);
     case 'migrate':
       return migrate(directory, values);
+    case 'focus':
+      return focus(directory, values);
     default:
       return usage();
   }
@@ -133,6 +148,11 @@ interface Values {
   readonly export?: string;
   readonly stream?: readonly string[];
   readonly hub?: boolean;
+  readonly grain?: string;
+  readonly month?: string;
+  readonly out?: string;
+  readonly policy?: string;
+  readonly tenant?: string;
 }
 
 async function runOnDatabase(
@@ -154,6 +174,8 @@ async function runOnDatabase(
         return values.export === undefined
           ? usage()
           : await print(diffEvents(view, values.export, filter));
+      case 'focus':
+        return await focus(view, values);
       case 'verify': {
         const report = await verifyInspected(view, parseAnchor(values.anchor));
         console.log(JSON.stringify(report, undefined, 2));
@@ -209,6 +231,33 @@ async function migrate(
   };
   const report = await copyToDatabase(directory, options, reportNowAndThen());
   console.log(JSON.stringify(report, undefined, 2));
+  return 0;
+}
+
+/** Prints the paths of the written files, the manifest last. */
+async function focus(
+  place: LedgerPlace,
+  { month: name = '', out, grain = 'hour', tenant, policy }: Values,
+): Promise<number> {
+  if (out === undefined || (grain !== 'hour' && grain !== 'day')) return usage();
+  if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(name)) {
+    throw new Error(`--month: not a month such as 2026-11: "${name}"`);
+  }
+  const from = new Date(`${name}-01`);
+  const to = Date.UTC(from.getUTCFullYear(), from.getUTCMonth() + 1);
+  const { DEFAULT_PLAN_CODE, CLUSTER_NAME } = process.env;
+  const written = await writeFocusFiles({
+    place,
+    month: { from: from.getTime(), to, grain },
+    tenant,
+    out,
+    policyFile: policy,
+    defaultPlanCode: DEFAULT_PLAN_CODE ?? BILLING_VARIABLES.DEFAULT_PLAN_CODE.default,
+    clusterName: CLUSTER_NAME ?? IDENTITY.clusterName.default,
+    version: VERSION,
+    now: Date.now(),
+  });
+  for (const path of written) console.log(path);
   return 0;
 }
 

@@ -347,6 +347,12 @@ const BROKEN: readonly Row[] = [
       message,
     })),
     {
+      reason: 'a FOCUS subcategory that the standard does not list',
+      spec: { focus: { services: [{ metric: 'm', name: 'M', subcategory: 'GPUs' }] } },
+      message: 'Unsupported value',
+    },
+    { reason: 'a blank provider', spec: { focus: { provider: ' ' } }, message: 'focus.provider' },
+    {
       reason: 'a window below the smallest',
       spec: { collectionInterval: '9s' },
       message: WINDOW,

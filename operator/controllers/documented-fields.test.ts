@@ -54,6 +54,7 @@ function statedOf({ variable, default: text, otherwise }: Setting): readonly str
 const PAGES: Readonly<Record<string, string>> = {
   defaultBudget: 'docs/how-to/budgets.md',
   portal: 'docs/how-to/portal.md',
+  focus: 'docs/reference/focus.md',
 };
 
 test('no setting of the MeteringPolicy is left out of the documentation', () => {

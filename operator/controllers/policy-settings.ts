@@ -1,7 +1,13 @@
 import type { MeteringPolicySpec } from '../settings/custom-resources.generated.ts';
 import { accentColour } from '../settings/parsers/colours.ts';
 import { settlingProblem } from '../settings/parsers/durations.ts';
-import type { MeteringSettings, PolicySettings, PortalSettings } from '../settings/settings.ts';
+import { ambiguousService, categoryOf } from '../billing/focus/services.ts';
+import type {
+  FocusSettings,
+  MeteringSettings,
+  PolicySettings,
+  PortalSettings,
+} from '../settings/settings.ts';
 import {
   baseUrlField,
   credentialField,
@@ -46,9 +52,16 @@ export function translatePolicy(
   if (budget?.kind === 'problems') return invalidSpec('InvalidSpec', budget.problems.join('; '));
   const portal = spec.portal && translatePortal(spec.portal);
   if (portal?.kind === 'invalid') return portal;
+  const focus = spec.focus && translateFocus(spec.focus);
+  if (focus?.kind === 'invalid') return focus;
   return {
     kind: 'settings',
-    settings: { ...settings, defaultBudget: budget?.budget, portal: portal?.settings },
+    settings: {
+      ...settings,
+      defaultBudget: budget?.budget,
+      portal: portal?.settings,
+      focus: focus?.settings,
+    },
   };
 }
 
@@ -75,6 +88,23 @@ function translatePortal(
       colors: colors && { light, dark },
     },
   };
+}
+
+/** Translates the names in FOCUS files (docs/reference/focus.md#names). */
+function translateFocus(
+  spec: NonNullable<MeteringPolicySpec['focus']>,
+): Translation<FocusSettings> {
+  const { services = [] } = spec;
+  const where = 'spec.focus.services';
+  const unknown = services.find(({ subcategory }) => categoryOf(subcategory) === undefined);
+  if (unknown !== undefined) {
+    const what = `not a ServiceSubcategory of FOCUS 1.2: "${unknown.subcategory}"`;
+    return invalidSpec('InvalidSpec', `${where}: ${what}; use one such as Generative AI`);
+  }
+  const ambiguous = ambiguousService(services);
+  if (ambiguous === undefined) return { kind: 'settings', settings: { ...spec, services } };
+  const what = `one name for two subcategories: "${ambiguous}"`;
+  return invalidSpec('InvalidSpec', `${where}: ${what}; use a name for each`);
 }
 
 type PrometheusSpec = NonNullable<MeteringPolicySpec['prometheus']>;

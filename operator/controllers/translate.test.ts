@@ -341,6 +341,13 @@ describe('the MeteringPolicy', () => {
             'http://localhost:3000',
           ],
         },
+        focus: {
+          provider: 'Example Cloud',
+          publisher: 'Example Software',
+          invoiceIssuer: 'Reseller Ltd',
+          hostProvider: 'Metal Inc',
+          services: [{ metric: 'tokens_used', name: 'Models', subcategory: 'Generative AI' }],
+        },
         enforcement: {
           mode: 'enforce',
           rules: new Map([['invoice.payment_failed', 'warning']]),
@@ -511,4 +518,22 @@ test('a colour of the portal that nobody can read is refused with what it lacks'
     kind: 'invalid',
     message: expect.stringContaining('spec.portal.colors.dark: hard to read on a dark background'),
   });
+});
+
+test('a FOCUS service that two subcategories share, or that FOCUS does not list, is refused by name', () => {
+  const message = (name: string, subcategory: string) =>
+    translatePolicy(
+      { focus: { services: [{ metric: 'm', name, subcategory }] } } as never,
+      ENVIRONMENT,
+    );
+  expect(message('Private nodes', 'Containers')).toMatchObject({
+    kind: 'invalid',
+    message:
+      'spec.focus.services: one name for two subcategories: "Private nodes"; use a name for each',
+  });
+  expect(message('Models', 'generative ai')).toMatchObject({
+    message: expect.stringContaining('not a ServiceSubcategory of FOCUS 1.2: "generative ai"'),
+  });
+  expect(message('Other services', 'Generative AI')).toMatchObject({ kind: 'invalid' });
+  expect(message('Private nodes', 'Virtual Machines')).toMatchObject({ kind: 'settings' });
 });

@@ -27,7 +27,7 @@ const TENANT_PREFIX = 'discovery/tenant/';
 const ID_RETENTION_MS = 400 * 86_400_000;
 
 /** Reads the stored state. Throws when the store cannot be read. */
-export async function loadMemory(store: RecordStore): Promise<{
+export async function loadMemory(store: Pick<RecordStore, 'records'>): Promise<{
   readonly memory: Memory;
   /** Damaged records, one line each. Discovery creates them again. */
   readonly problems: readonly string[];
@@ -104,7 +104,7 @@ function changesOf<T>(
 }
 
 async function readAll<T extends object>(
-  store: RecordStore,
+  store: Pick<RecordStore, 'records'>,
   prefix: string,
   field: keyof T & string,
   problems: string[],

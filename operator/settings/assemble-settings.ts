@@ -66,6 +66,7 @@ export function assembleSettings(
     },
     pricing: { books: [] },
     portal: { frameAncestors: [] },
+    focus: { services: [] },
     otlp,
     overrides: [],
   };

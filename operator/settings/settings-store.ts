@@ -110,6 +110,7 @@ function layer(
     ingest: { ...environment.ingest, ...policy?.ingest },
     log: { ...environment.log, ...policy?.log },
     portal: policy?.portal ?? environment.portal,
+    focus: policy?.focus ?? environment.focus,
     enforcement: {
       ...enforcement,
       ...policy?.enforcement,

@@ -37,6 +37,7 @@ export interface Settings {
   readonly billing: BillingSettings;
   readonly pricing: PricingSettings;
   readonly portal: PortalSettings;
+  readonly focus: FocusSettings;
   readonly log: LogSettings;
   /** Absent: nothing is exported to an OpenTelemetry collector. */
   readonly otlp?: OtlpSettings;
@@ -129,6 +130,22 @@ export interface PortalSettings {
   readonly colors?: { readonly light?: string; readonly dark?: string };
   /** Origins that may embed the portal. */
   readonly frameAncestors: readonly string[];
+}
+
+/** Names in FOCUS files (docs/reference/focus.md#names). An absent one is that of the provider. */
+export interface FocusSettings {
+  /** Absent: the name of the portal. */
+  readonly provider?: string;
+  readonly publisher?: string;
+  readonly invoiceIssuer?: string;
+  readonly hostProvider?: string;
+  /** Replace the services of metrics; each metric is in there once. */
+  readonly services: readonly {
+    readonly metric: string;
+    readonly name: string;
+    /** One of FOCUS, such as `Generative AI`. It implies the category. */
+    readonly subcategory: string;
+  }[];
 }
 
 export interface EnforcementSettings extends SettingsOf<typeof ENFORCEMENT> {
@@ -234,6 +251,7 @@ export type PolicySettings = {
   };
   readonly defaultBudget?: Budget;
   readonly portal?: PortalSettings;
+  readonly focus?: FocusSettings;
 };
 
 /**

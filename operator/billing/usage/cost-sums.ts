@@ -56,7 +56,7 @@ interface Row {
 }
 
 /** What decides the price of an item. */
-interface Pricing {
+export interface Pricing {
   readonly prices: PlanPrices | undefined;
   readonly price: FoundPrice | undefined;
 }
@@ -98,7 +98,7 @@ export class CostSums implements Summands {
 
   /** Returns false when there are too many cells; then nothing is added. */
   add(item: UsageItem, events = 1): boolean {
-    const pricing = this.#pricingOf(item);
+    const pricing = pricingOf(item, this.#pricesOf);
     const keys = this.#readers.map((read) => read(item, pricing) ?? '');
     const currency = pricing.prices?.currency;
     const name = [...keys, item.metric, item.unit, currency ?? ''].join('\0');
@@ -129,7 +129,7 @@ export class CostSums implements Summands {
   months(): Summands {
     return {
       add: (item) => {
-        const line = this.#lines.get(nameOfLine(item, this.#pricingOf(item)) ?? '');
+        const line = this.#lines.get(nameOfLine(item, pricingOf(item, this.#pricesOf)) ?? '');
         if (line !== undefined) line.monthNanos += nanosFromDecimal(item.quantity);
         return true;
       },
@@ -171,12 +171,6 @@ export class CostSums implements Summands {
     return costs;
   }
 
-  #pricingOf(item: UsageItem): Pricing {
-    const day = item.window_start.slice(0, 10);
-    const prices = this.#pricesOf(item.tenant, day);
-    return { prices, price: prices?.finder.find(item, day) };
-  }
-
   #hasCell(row: string, line: string | undefined): boolean {
     if (line === undefined) return this.#rows.has(row);
     return this.#lines.get(line)?.parts.has(row) === true;
@@ -193,8 +187,18 @@ export class CostSums implements Summands {
   }
 }
 
-/** Tenant, plan, price, rate, unit and month; undefined for an item without a price. */
-function nameOfLine(item: UsageItem, { prices, price }: Pricing): string | undefined {
+/** The prices of an item on the day on which its window starts. */
+export function pricingOf(item: UsageItem, pricesOf: PricesOf): Pricing {
+  const day = item.window_start.slice(0, 10);
+  const prices = pricesOf(item.tenant, day);
+  return { prices, price: prices?.finder.find(item, day) };
+}
+
+/**
+ * The invoice line of an item: tenant, plan, price, rate, unit and month. Undefined for an item
+ * without a price.
+ */
+export function nameOfLine(item: UsageItem, { prices, price }: Pricing): string | undefined {
   if (prices === undefined || price === undefined) return undefined;
   const month = item.window_start.slice(0, 7);
   return JSON.stringify([item.tenant, prices.plan, price.name, price.from, item.unit, month]);

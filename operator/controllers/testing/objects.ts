@@ -235,6 +235,13 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
           'http://localhost:3000',
         ],
       },
+      focus: {
+        provider: 'Example Cloud',
+        publisher: 'Example Software',
+        invoiceIssuer: 'Reseller Ltd',
+        hostProvider: 'Metal Inc',
+        services: [{ metric: 'tokens_used', name: 'Models', subcategory: 'Generative AI' }],
+      },
       discovery: {
         namespaces: ['vcluster-acme'],
         platformCluster: 'control-plane-1',

@@ -65,6 +65,19 @@ test.each([
   await page.context().close();
 });
 
+test('finance gets the month of a tenant as a FOCUS file, and what it lacks', async () => {
+  const page = await open('#/months/2026-10?tenant=globex');
+  const [file, [head, ...rows]] = await saved(page, 'FOCUS file');
+  expect(file).toBe('focus-1.2_globex_2026-10-01_2026-10-31.csv');
+  expect(head).toContain('BilledCost,BillingAccountId');
+  expect(rows.length).toBeGreaterThan(10);
+  expect(rows.every((row) => row.includes(',globex,'))).toBe(true);
+  const [manifest, [text = '']] = await saved(page, 'FOCUS manifest');
+  expect(manifest).toBe('focus-1.2_globex_2026-10-01_2026-10-31.json');
+  expect(JSON.parse(text)).toMatchObject({ month: '2026-10', files: [{ rows: rows.length }] });
+  await page.context().close();
+});
+
 test('a month that is shown against the one before cannot be taken away', async () => {
   const page = await open('#/months/2026-11?tenant=globex');
   const [file, lines] = await saved(page, 'November 2026 against October 2026 as CSV');

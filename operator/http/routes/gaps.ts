@@ -1,8 +1,8 @@
 import { gapScopeOf } from '../../metering/meters/meters.ts';
 import { bearsOn, clip, forTenant, type GapGroup, groupGaps } from '../gap-groups.ts';
-import type { TimeRange } from '../../model/window.ts';
 import { isoTime } from '../presentation.ts';
 import { RANGE_PARAMETERS, readQuery, readTimeRange } from '../query.ts';
+import type { TimeRange } from '../../model/window.ts';
 import type { Route, RouteContext } from '../route.ts';
 import type { Gap } from '../views.ts';
 import { tenantOf } from '../scope.ts';
@@ -10,7 +10,7 @@ import { measuredSince } from './usage.ts';
 
 /** GET /api/v1/gaps: what was not measured in a range, by cause and time. */
 export function gapsRoute(context: RouteContext): Route {
-  const { views, clock } = context;
+  const { clock } = context;
   return {
     method: 'get',
     path: '/api/v1/gaps',
@@ -23,54 +23,73 @@ export function gapsRoute(context: RouteContext): Route {
         const query = readQuery(request, [...RANGE_PARAMETERS, 'tenant', 'metric']);
         const range = readTimeRange(query, clock.now());
         const [tenant, metric] = [query.get('tenant'), query.get('metric')];
-        const owners = ownersOf(context);
-        const mine = new Set([...owners.keys()].filter((id) => isWanted(owners.get(id), tenant)));
-        const concerns = (gap: Gap): boolean => {
-          if (tenant !== undefined && owners.has(gap.scope) && !mine.has(gap.scope)) return false;
-          return metric === undefined || bearsOn(gap, gapScopeOf(metric), mine);
-        };
-        const all = [...views.metering.gaps(), ...views.metering.pastGaps()];
-        const isTenant = tenantOf(request) !== undefined;
-        const stored = isTenant ? all.flatMap((gap) => forTenant(gap, mine) ?? []) : all;
-        const groups = shownGroups(context, stored.filter(concerns), range);
+        const isConfined = tenantOf(request) !== undefined;
+        const found = gapsIn(knownGaps(context), { range, tenant, metric, isConfined });
         response.json({
           from: isoTime(range.from),
           to: isoTime(range.to),
           measured_since: isoTime(await measuredSince(context)),
-          open: groups.filter(({ open }) => open),
-          ended: groups.filter(({ open }) => !open),
+          ...found,
         });
       },
     ],
   };
 }
 
-/** The gaps of a range as a tenant may read them, in groups as the route shows them. */
+/** The gaps of a ledger, and what is needed to show them. */
+export interface KnownGaps {
+  readonly gaps: readonly Gap[];
+  readonly clusters: readonly { readonly id: string; readonly tenant: string }[];
+  /** The end of the last closed window, milliseconds since the epoch. */
+  readonly lastWindowEnd?: number;
+}
+
+interface GapsQuery {
+  readonly range: TimeRange;
+  /** Only gaps that concern this tenant, or this metric. */
+  readonly tenant?: string;
+  readonly metric?: string;
+  /** True for a reader that may read one tenant only: scopes and reasons of others are left out. */
+  readonly isConfined: boolean;
+}
+
+/** The gaps of a range by cause and time: those that still grow, and those that have ended. */
+export function gapsIn(
+  { gaps: all, clusters, lastWindowEnd }: KnownGaps,
+  { range, tenant, metric, isConfined }: GapsQuery,
+) {
+  const owners = new Map(clusters.map(({ id, tenant: of }) => [id, of]));
+  const mine = new Set([...owners.keys()].filter((id) => isWanted(owners.get(id), tenant)));
+  const concerns = (gap: Gap): boolean => {
+    if (tenant !== undefined && owners.has(gap.scope) && !mine.has(gap.scope)) return false;
+    return metric === undefined || bearsOn(gap, gapScopeOf(metric), mine);
+  };
+  const stored = isConfined ? all.flatMap((gap) => forTenant(gap, mine) ?? []) : all;
+  const gaps = stored.filter(concerns).flatMap((gap) => clip(gap, range) ?? []);
+  const groups = groupGaps(gaps, lastWindowEnd).map((group) => showGroup(group, owners));
+  return {
+    open: groups.filter(({ open }) => open),
+    ended: groups.filter(({ open }) => !open),
+  };
+}
+
+/** The gaps of a range as a tenant may read them: first those that still grow. */
 export function gapsOfTenant(
   context: RouteContext,
   range: TimeRange,
   tenant: string,
 ): readonly object[] {
-  const { metering } = context.views;
-  const mine = new Set([...ownersOf(context)].flatMap(([id, of]) => (of === tenant ? [id] : [])));
-  const all = [...metering.gaps(), ...metering.pastGaps()];
-  return shownGroups(
-    context,
-    all.flatMap((gap) => forTenant(gap, mine) ?? []),
-    range,
-  );
+  const { open, ended } = gapsIn(knownGaps(context), { range, tenant, isConfined: true });
+  return [...open, ...ended];
 }
 
-/** The tenant of each tenant cluster, by its id. */
-function ownersOf({ views }: RouteContext): ReadonlyMap<string, string> {
-  return new Map(views.discovery.clusters().map(({ id, tenant }) => [id, tenant]));
-}
-
-function shownGroups(context: RouteContext, gaps: readonly Gap[], range: TimeRange) {
-  const owners = ownersOf(context);
-  const clipped = gaps.flatMap((gap) => clip(gap, range) ?? []);
-  const groups = groupGaps(clipped, context.ledger.stats().lastWindowEnd);
-  return groups.map((group) => showGroup(group, owners));
+/** The gaps that this process knows. */
+export function knownGaps({ views, ledger }: RouteContext): KnownGaps {
+  return {
+    gaps: [...views.metering.gaps(), ...views.metering.pastGaps()],
+    clusters: views.discovery.clusters(),
+    lastWindowEnd: ledger.stats().lastWindowEnd,
+  };
 }
 
 function isWanted(owner: string | undefined, tenant: string | undefined): boolean {

@@ -98,7 +98,7 @@ export function monthRoute(context: RouteContext, scans: Scans): Route {
   };
 }
 
-/** Reads a month that has begun, `2026-11`; its index counts from 0. */
+/** Year and index of a calendar month that has begun, such as `2026-11`. Throws 400 for others. */
 export function readMonth(text: string, now: number): readonly [year: number, index: number] {
   const [, year, month] = MONTH.exec(text) ?? [];
   if (month === undefined) {

@@ -12,6 +12,7 @@ import { destinationRoutes } from './destinations.ts';
 import { eventsExportRoute } from './events-export.ts';
 import { explainRoute } from './explain.ts';
 import { fleetRoute } from './fleet.ts';
+import { focusRoute } from './focus.ts';
 import { gapsRoute } from './gaps.ts';
 import { gpusRoute } from './gpus.ts';
 import { healthRoutes } from './health.ts';
@@ -60,6 +61,7 @@ export function createRoutes(context: RouteContext, page: Page): readonly Route[
     explainRoute(context, scans),
     usageRoute(context, scans),
     costsRoute(context, scans),
+    focusRoute(context, scans),
     monthRoute(context, scans),
     gapsRoute(context),
     gpusRoute(context, scans),

@@ -1,8 +1,9 @@
 import { spawn } from 'node:child_process';
 import { text } from 'node:stream/consumers';
 import { once } from 'node:events';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { LedgerDatabase } from '../../settings/settings.ts';
 import type { Ledger } from '../ledger.ts';
@@ -75,6 +76,38 @@ test('verify reads everything, and an anchor beyond the head says how many of th
   const damaged = await tool('verify');
   expect(damaged.code).toBe(1);
   expect(damaged.output).toContain('event 3 is damaged');
+});
+
+test('the FOCUS file of a month comes from a database as from files, while an operator writes it', async () => {
+  const out = await files.directory();
+  const rates = [{ from: '2026-01-01', amount: '0.3' }];
+  const prices = [{ name: 'hours', metric: 'tenant_instance_hours', rates }];
+  const book = { uid: 'u', spec: { currency: 'EUR', prices } };
+  await ledger.writeRecords([
+    { key: 'costs/book/tenant-standard', value: JSON.stringify(book) },
+    ...[0, 1, 2, 3].map((tenant) => ({
+      key: `costs/plan/tenant-vcluster-${tenant}-main`,
+      value: '[["","tenant-standard"]]',
+    })),
+  ]);
+  const ran = await tool('focus', '--month', '2026-11', '--out', out);
+  expect(ran).toMatchObject({ code: 0, errors: '' });
+  const [data = '', manifest = ''] = ran.output.trim().split('\n');
+  const lines = gunzipSync(await readFile(join(out, data)))
+    .toString()
+    .trimEnd()
+    .split('\r\n');
+  expect(lines).toHaveLength(5);
+  expect(lines[1]).toContain(',0.0150000003,');
+  expect(JSON.parse(await readFile(join(out, manifest), 'utf8'))).toMatchObject({
+    period_status: 'Open',
+    files: [{ name: data, rows: 4 }],
+  });
+  const wrong = await tool('focus', '--month', '2026-13', '--out', out);
+  expect(wrong).toMatchObject({
+    code: 2,
+    errors: expect.stringContaining('--month: not a month such as 2026-11: "2026-13"'),
+  });
 });
 
 test('one of several streams has to be named', async () => {

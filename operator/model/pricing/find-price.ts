@@ -9,7 +9,9 @@ export interface FoundPrice {
   readonly name: string;
   /** When its rate started, `2026-12-01`. */
   readonly from: string;
-  readonly charge: PriceCharge;
+  /** What usage must have, as in {@link Price}. */
+  readonly match: Price['match'];
+  readonly charge: Charge;
 }
 
 /** The prices of a book, which must have no ties ({@link areTied}). */
@@ -26,7 +28,9 @@ export class PriceFinder {
     for (const { name, match, rates } of this.#byMetric.get(usage.metric) ?? []) {
       if (!matches(match, usage)) continue;
       const rate = rates.findLast(({ from }) => from <= day);
-      if (rate?.charge !== undefined) return { name, from: rate.from, charge: rate.charge };
+      if (rate?.charge !== undefined) {
+        return { name, from: rate.from, match, charge: rate.charge };
+      }
     }
     return undefined;
   }

@@ -36,6 +36,16 @@ export function moneyText(minorUnits: bigint, digits: number): string {
   return minorUnits < 0n ? `-${shown}` : shown;
 }
 
+/** An unrounded cost, in 10⁻²¹ of the currency, rounded to minor units, half away from zero. */
+export function minorUnitsOf(cost: bigint, digits: number): bigint {
+  return passAway(cost, minorUnit(digits));
+}
+
+/** One minor unit in 10⁻²¹ of the currency. */
+export function minorUnit(digits: number): bigint {
+  return 10n ** BigInt(COST_PLACES - digits);
+}
+
 /**
  * Distributes the cost of one invoice line over its quantities, in minor units. The total is
  * rounded once, half away from zero. Each part is rounded down, and the remaining minor units go to
@@ -46,7 +56,7 @@ export function shareOut(
   nanos: readonly bigint[],
   digits: number,
 ): readonly bigint[] {
-  const scale = denominator * 10n ** BigInt(COST_PLACES - digits);
+  const scale = denominator * minorUnit(digits);
   const all = nanos.reduce((sum, part) => sum + part, 0n);
   const exact = nanos.map((part) => part * numerator);
   const shares = exact.map((cost) => divideDown(cost, scale));

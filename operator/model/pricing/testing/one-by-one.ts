@@ -24,7 +24,7 @@ export function foundOneByOne(
     if (charge === undefined || wanted.length < size) continue;
     if (wanted.length > size) found = [];
     size = wanted.length;
-    found.push({ name: price.name, from, charge });
+    found.push({ name: price.name, from, match: price.match, charge });
   }
   if (found.length > 1) throw new Error(`tied: ${found.map(({ name }) => name).join(', ')}`);
   return found[0];

@@ -1,0 +1,36 @@
+import { createHash } from 'node:crypto';
+import { cellsOf, COLUMN_NAMES, FIGURES } from '../billing/focus/columns.ts';
+import type { FocusFile } from '../billing/focus/focus-file.ts';
+import type { FileEntry } from '../billing/focus/manifest.ts';
+import type { TimeSlice } from '../telemetry/time-slice.ts';
+import { csvLine, PLAIN_CSV } from './csv.ts';
+
+const IS_FIGURE = COLUMN_NAMES.map((name) => FIGURES.includes(name));
+
+/**
+ * The lines of a FOCUS file as CSV, the names of the columns first. With a slice other work of the
+ * process runs in between.
+ */
+export async function* focusLines(file: FocusFile, slice?: TimeSlice): AsyncGenerator<string> {
+  yield csvLine(COLUMN_NAMES);
+  for await (const row of file.rows()) {
+    if (slice?.isOver === true) await slice.next();
+    yield csvLine(cellsOf(row), PLAIN_CSV, IS_FIGURE);
+  }
+}
+
+/** Counts and hashes a file as its bytes are written. */
+export class FileCount {
+  readonly #hash = createHash('sha256');
+  #bytes = 0;
+
+  add(bytes: Buffer): void {
+    this.#bytes += bytes.length;
+    this.#hash.update(bytes);
+  }
+
+  /** The entry of the complete file. Call it once. */
+  entry(name: string, rows: number): FileEntry {
+    return { name, rows, bytes: this.#bytes, sha256: this.#hash.digest('hex') };
+  }
+}
