@@ -102,6 +102,13 @@ export const LAYERS: readonly (readonly Layer[])[] = [
     },
   ],
   [
+    {
+      folder: 'intake',
+      does: 'events of AI gateways: read, mapped, kept once, summed by window into usage events',
+      not: ['kubernetes', 'discovery', 'metering', 'delivery', 'destinations'],
+    },
+  ],
+  [
     { folder: 'http', does: 'API, metrics, health, dashboard: read-only views of the above' },
     { folder: 'controllers', does: 'the custom resources: specs in, status out' },
   ],

@@ -6,6 +6,7 @@ import {
   type PostgresSuiteOptions,
   startPostgresSuite,
 } from '../e2e/faults/postgres/run-suite.ts';
+import { runIntake } from '../e2e/faults/intake/run-intake.ts';
 import { runRig } from '../e2e/rig/run-rig.ts';
 import { startKafkaBrokers } from '../e2e/faults/kafka/brokers.ts';
 import { withKafka } from '../e2e/faults/kafka/plan.ts';
@@ -27,6 +28,8 @@ import { planOf, SCENARIOS } from '../e2e/faults/scenarios.ts';
  *   at a time.
  * - `--ledger postgres` runs accidents of three PostgreSQL servers, one after the other. With it,
  *   `--without-standby` confirms commits that no standby has.
+ * - `--intake` kills a process that takes the requests of AI gateways. Every request that a sender
+ *   knows to be taken must count once.
  * - `--ledger postgres --rig` runs two processes of the shipped program, one accident a run
  *   (e2e/rig/run-rig.ts).
  */
@@ -38,6 +41,7 @@ const { values } = parseArgs({
     scenario: { type: 'string', default: '' },
     rig: { type: 'boolean', default: false },
     kafka: { type: 'boolean', default: false },
+    intake: { type: 'boolean', default: false },
     budgets: { type: 'boolean', default: false },
     ledger: { type: 'string', default: 'files' },
     'without-standby': { type: 'boolean', default: false },
@@ -50,6 +54,7 @@ const seed = wholeNumber('--seed', values.seed, 0);
 const runs = wholeNumber('--runs', values.runs, 1);
 const jobs = wholeNumber('--jobs', values.jobs, 1);
 if (values.rig) await runRig({ ...values, seed, runs });
+else if (values.intake) await runOnIntake();
 else if (values.ledger === 'postgres') await runOnPostgres();
 else if (values.ledger === 'files') await runOnFiles();
 else throw new RangeError(`faults: --ledger: not one of files, postgres: "${values.ledger}"`);
@@ -91,6 +96,22 @@ async function runOnFiles(): Promise<void> {
     await brokers?.close();
   }
   process.exitCode = failed.length === 0 ? 0 : 1;
+}
+
+async function runOnIntake(): Promise<void> {
+  const totals = { runs: 0, requests: 0, kills: 0, repeats: 0, lost: 0, duplicated: 0 };
+  for (let next = seed; totals.runs < runs; next += 1) {
+    const run = await runIntake(next);
+    console.log(JSON.stringify(run));
+    totals.runs += 1;
+    totals.requests += run.requests;
+    totals.kills += run.kills;
+    totals.repeats += run.repeats;
+    totals.lost += run.lost;
+    totals.duplicated += run.duplicated;
+  }
+  console.log(JSON.stringify(totals));
+  process.exitCode = totals.lost + totals.duplicated === 0 ? 0 : 1;
 }
 
 async function runOnPostgres(): Promise<void> {

@@ -1,12 +1,12 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { compile, type JSONSchema } from 'json-schema-to-typescript';
 import { parse } from 'yaml';
-import { COLLECTOR_METRICS } from '../operator/model/catalog.ts';
+import { BUILT_IN_METRICS } from '../operator/model/catalog.ts';
 
 /** Path of the generated types in the repository. */
 export const TYPES_FILE = 'operator/settings/custom-resources.generated.ts';
 
-/** Path of the schema with the codes of the collector's metrics. */
+/** Path of the schema with the codes of the built-in metrics. */
 export const CODES_FILE = 'crds/meteringpolicies.yaml';
 
 const CRDS = ['billingdestinations', 'tenantoverrides', 'meteringpolicies', 'pricebooks'];
@@ -39,7 +39,7 @@ export async function generateTypes(): Promise<string> {
  */
 export function withMeasuredCodes(yaml: string): string {
   return yaml.replace(/^( *)!\(self in \['tenant_[^\]]*\]\)$/m, (_rule, indent: string) => {
-    const lines = COLLECTOR_METRICS.reduce<string[]>((wrapped, { code }) => {
+    const lines = BUILT_IN_METRICS.reduce<string[]>((wrapped, { code }) => {
       const last = wrapped.at(-1) ?? '';
       const longer = `${last}${last === '' ? '' : ' '}'${code}',`;
       return longer.length > CODES_WIDTH

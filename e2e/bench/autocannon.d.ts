@@ -12,6 +12,8 @@ declare module 'autocannon' {
     readonly connections: number;
     /** Seconds. */
     readonly duration: number;
+    /** Requests a second over all connections; as many as possible by default. */
+    readonly overallRate?: number;
     readonly requests: readonly Request[];
   }
 

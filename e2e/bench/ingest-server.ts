@@ -67,7 +67,11 @@ async function serveMeterfeed(): Promise<number> {
     DESTINATIONS,
   );
   if (loaded.kind !== 'loaded') throw new Error(JSON.stringify(loaded));
-  const settings: Settings = { ...loaded.settings, ingest: { unknownTenants: 'create' } };
+  const { ingest } = loaded.settings;
+  const settings: Settings = {
+    ...loaded.settings,
+    ingest: { ...ingest, unknownTenants: 'create' },
+  };
   const logger = createLogger({ level: 'warn', format: 'text', output: process.stderr });
   const metrics = new Registry();
   const clock = systemClock;

@@ -11,6 +11,7 @@ import { buildClusterView, type ClusterView } from './cluster-view.ts';
 import { compareWithStatus } from './compare-with-status.ts';
 import { CustomResources, whenConfigured } from './custom-resources.ts';
 import { type Billing, buildDelivery } from './delivery.ts';
+import { buildGateways, type Gateways } from './intake.ts';
 import { fleetReports } from './fleet-reports.ts';
 import { type KnownMeter, localMeter } from './known-meter.ts';
 import { httpComponent, labelComponents, reachOut } from './leader-components.ts';
@@ -44,10 +45,11 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   const metering = await buildMetering(context, cluster);
   const billing = await buildDelivery(context, cluster, metering);
   const budgets = buildBudgets(context, cluster, metering, billing);
+  const gateways = buildGateways(context, metering, billing, budgets);
   const readiness = () => readinessOf(context, cluster);
   const { held } = billing;
   const meter = localMeter(context, { cluster, metering, held, readiness });
-  const built = { cluster, metering, billing, budgets, meter, readiness };
+  const built = { cluster, metering, billing, budgets, gateways, meter, readiness };
   const views = operatorViews(context, built);
   const controllers = buildControllers(context, built, views);
   createStatusMetrics(registry, views, cluster.tenantApis, budgets);
@@ -59,6 +61,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     { name: 'controllers', run: (signal) => controllers.run(signal) },
     { name: 'namespaces', run: (signal) => compareNamespaces(options, controllers, signal) },
     ...billing.components,
+    gateways.component,
     { name: 'holder', run: (signal) => holder.run(signal) },
     // The MeteringPolicy may set the retention.
     whenConfigured(customResources, {
@@ -94,6 +97,7 @@ interface Built {
   readonly metering: Metering;
   readonly billing: Billing;
   readonly budgets: Budgets;
+  readonly gateways: Gateways;
   readonly meter: KnownMeter<MeterFacts>;
   readonly readiness: Views['readiness'];
 }
@@ -101,7 +105,7 @@ interface Built {
 /** Views of the HTTP API. */
 function operatorViews(
   { settings, customResources, mayAct }: BuildContext,
-  { metering, billing, budgets, meter, readiness }: Built,
+  { metering, billing, budgets, gateways, meter, readiness }: Built,
 ): Views {
   const { stream, held, enforcement, noticedOf } = billing;
   const destinations = destinationsView(stream.delivery, noticedOf);
@@ -109,6 +113,7 @@ function operatorViews(
     { ...stream.origin, meter, destinations },
     {
       ...budgets.views,
+      ...gateways.views,
       held,
       enforcement,
       billingState: (tenant) => enforcement.stateOf(tenant),

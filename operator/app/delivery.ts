@@ -19,6 +19,7 @@ import { openGaps } from './open-gaps.ts';
 import { aborted, type Component } from './components.ts';
 import { Stream, type StreamSource } from './stream.ts';
 import type { Noticed } from '../delivery/noticed.ts';
+import { isMeasured } from '../model/catalog.ts';
 
 /** Delivery to the billing systems, and the enforcement of their alerts. */
 export interface Billing {
@@ -133,7 +134,7 @@ function buildHeldUsage(
     isDiscovered,
     wasServed: (tenant) => wasServed(ledger, tenant),
     isMeasuredHere: ({ metric, tenant }) =>
-      catalog().find(metric)?.source !== 'custom' && isDiscovered(tenant),
+      isMeasured(catalog().find(metric)) && isDiscovered(tenant),
   });
   const component = whenConfigured(customResources, {
     name: 'held usage',

@@ -52,8 +52,6 @@ const NODE_LABEL_KEY = 'a key must be a label key, such as karpenter.sh/capacity
 const VALUES = 'In and NotIn need values; Exists and DoesNotExist take none';
 const WINDOW = 'must be a duration in whole seconds between 10s and 1h, such as 60s';
 const DIVIDES = 'must divide an hour, as 10s, 30s, 60s, 5m and 1h do';
-const TIED =
-  'two prices of one metric could hold for the same usage and name equally much in match; name more in one of them, or different values of one key';
 const ONE_CHARGE = 'give one of amount, graduated, volume and withdrawn';
 const COMPLETE_MONTHS =
   'tiers and included quantities count by calendar months; begin on the first day of one';
@@ -67,6 +65,10 @@ const pricing = (...prices: readonly object[]): object => ({
     rates: [{ from: '2026-01-01', amount: '1' }],
     ...price,
   })),
+});
+
+const tokensBy = (tokens: object): object => ({
+  ingest: { cloudEvents: [{ type: 't', tokens }] },
 });
 
 const BUDGET_COUNTS = 'give currency for an amount of money, or metric for a quantity';
@@ -524,20 +526,70 @@ const BROKEN: readonly Row[] = [
     {
       reason: 'a custom metric that pre-empts a measured one',
       spec: { customMetrics: [{ code: 'tenant_gpu_hours', unit: 'gpu-hours' }] },
-      message: 'this metric is measured by the operator itself; choose another code',
+      message: 'this is a built-in metric; choose another code',
+    },
+    {
+      reason: 'a code that the catalogue has for tokens',
+      spec: { customMetrics: [{ code: 'tenant_inference_tokens', unit: 'tokens' }] },
+      message: 'this is a built-in metric; choose another code',
+    },
+    {
+      reason: 'sums of seconds, which are requests again',
+      spec: { ingest: { window: '10s' } },
+      message: 'must be a duration between 60s and 1h, such as 1h',
+    },
+    {
+      reason: 'windows that no hour has',
+      spec: { ingest: { window: '7m' } },
+      message: 'must divide an hour, as 60s, 5m, 15m and 1h do',
+    },
+    {
+      reason: 'keys of requests for longer than a day',
+      spec: { ingest: { lateFor: '25h' } },
+      message: 'must be a duration of at most 24h, such as 2h',
+    },
+    {
+      reason: 'a rule that counts nothing',
+      spec: { ingest: { cloudEvents: [{ type: 't' }] } },
+      message: 'give a preset, or a type with tokens or metrics',
+    },
+    {
+      reason: 'a search instead of a path',
+      spec: tokensBy({ input: '$..tokens' }),
+      message: 'spec.ingest.cloudEvents[0].tokens.input in body should match',
+    },
+    {
+      reason: 'no tokens',
+      spec: tokensBy({}),
+      message: 'give input and output, or count and kind',
+    },
+    {
+      reason: 'a count of unknown kind',
+      spec: tokensBy({ count: '$.n' }),
+      message: 'count and kind belong together',
+    },
+    {
+      reason: 'a kind beside kinds',
+      spec: tokensBy({
+        count: '$.n',
+        kind: '$.k',
+        reasoning: '$.r',
+        outputIncludesReasoning: true,
+      }),
+      message: 'kind names the kind of count; leave out cacheRead, cacheWrite and reasoning',
+    },
+    {
+      reason: 'cached tokens that may be billed twice',
+      spec: tokensBy({ input: '$.i', cacheRead: '$.c' }),
+      message: 'state inputIncludesCached exactly if cacheRead or cacheWrite is given',
+    },
+    {
+      reason: 'reasoning that may be billed twice',
+      spec: tokensBy({ output: '$.o', reasoning: '$.r' }),
+      message: 'state outputIncludesReasoning exactly if reasoning is given',
     },
   ].map((row): Row => ({ ...row, plural: 'meteringpolicies' })),
   ...[
-    {
-      reason: 'two prices of all usage of one metric',
-      spec: pricing({ name: 'a' }, { name: 'b' }),
-      message: TIED,
-    },
-    {
-      reason: 'prices of which one is by SKU and one by region, and usage has both',
-      spec: pricing({ name: 'a', match: { sku: 'h100' } }, { name: 'b', match: { region: 'eu' } }),
-      message: TIED,
-    },
     {
       reason: 'a price for a key that no event can have',
       spec: pricing({ name: 'a', match: { 'capacity-type': 'spot' } }),
@@ -668,13 +720,14 @@ describe('custom resources', () => {
 
   test('the largest book of prices is taken and may grow, whatever the rules have to compare', async () => {
     const path = '/apis/meterfeed.io/v1alpha1/pricebooks';
-    const months = Array.from({ length: 60 }, (_, index) => new Date(Date.UTC(2021, index)));
+    // With more rates the object is larger than etcd stores.
+    const months = Array.from({ length: 24 }, (_, index) => new Date(Date.UTC(2024, index)));
     const rates = months.map((month) => ({
       from: month.toISOString().slice(0, 10),
       amount: '100000000000.123456789012',
     }));
     const keys = ['sku', 'region', 'capacity_type', 'billing_mode', 'tenant_class', 'gpu_type'];
-    const prices = Array.from({ length: 100 }, (_, index) => ({
+    const prices = Array.from({ length: 500 }, (_, index) => ({
       name: `p${index}`.padEnd(63, 'x'),
       // Equal in all keys but the last.
       match: Object.fromEntries(

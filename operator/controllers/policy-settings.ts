@@ -25,6 +25,7 @@ import type { SettingTable } from '../settings/table/setting.ts';
 import { policyField, TABLE } from '../settings/table/table.ts';
 import { Secret } from '../model/secret.ts';
 import { translateBudget } from './budget-settings.ts';
+import { reportedMetricProblem } from './reported-metrics.ts';
 
 /**
  * Translates the MeteringPolicy into settings, except for its Prometheus server, which needs
@@ -32,7 +33,7 @@ import { translateBudget } from './budget-settings.ts';
  */
 export function translatePolicy(
   spec: MeteringPolicySpec,
-  environment: Pick<MeteringSettings, 'settlingDelayMs' | 'windowMs'>,
+  environment: Pick<MeteringSettings, 'settlingDelayMs' | 'windowMs' | 'customMetrics'>,
 ): Translation<PolicySettings> {
   const sections: Record<string, unknown> = {};
   for (const [section, table] of Object.entries<SettingTable>(TABLE)) {
@@ -43,11 +44,13 @@ export function translatePolicy(
   }
   // Each section has the fields of its table.
   const settings = sections as PolicySettings;
-  const { settlingDelayMs, windowMs } = { ...environment, ...settings.metering };
+  const { settlingDelayMs, windowMs, customMetrics } = { ...environment, ...settings.metering };
   const problem = settlingProblem(settlingDelayMs, windowMs);
   if (problem !== undefined) {
     return invalidField('spec.settlingDelay', problem, `${settlingDelayMs} ms of ${windowMs} ms`);
   }
+  const unusable = reportedMetricProblem(settings.ingest?.cloudEvents ?? [], customMetrics);
+  if (unusable !== undefined) return invalidField('spec.ingest.cloudEvents', unusable, '');
   const budget = spec.defaultBudget && translateBudget('spec.defaultBudget', spec.defaultBudget);
   if (budget?.kind === 'problems') return invalidSpec('InvalidSpec', budget.problems.join('; '));
   const portal = spec.portal && translatePortal(spec.portal);

@@ -39,7 +39,7 @@ test('a price book reaches the engine with every field', () => {
           rates: [
             {
               from: '2026-01-01',
-              charge: { kind: 'flat', picos: (PICOS * 5n) / 4n, includedNanos: 0n },
+              charge: { kind: 'flat', picos: PICOS / 800n, includedNanos: 0n },
             },
             { from: '2026-12-01' },
           ],
@@ -82,6 +82,27 @@ test('the smallest digit of a price is kept, where a double would lose it', () =
   expect(translatePriceBook('gold', spec)).toMatchObject({
     settings: { prices: [{ rates: [{ charge: { picos: 123_456_789_012_000_000_000_001n } }] }] },
   });
+});
+
+test('a price of a million tokens is multiplied by a million, or loses a digit', () => {
+  const rate = (fields: object) => ({ from: '2026-01-01', per: 'million' as const, ...fields });
+  const flat = [rate({ amount: '0.028' })];
+  const graduated = [rate({ graduated: [{ upTo: '5', amount: '2.5' }, { amount: '0.000001' }] })];
+  const prices = [flat, graduated].map((rates, index) =>
+    gpu({ name: `p${index}`, match: { sku: `${index}` }, rates }),
+  );
+  expect(translatePriceBook('gold', { currency: 'USD', prices })).toMatchObject({
+    settings: {
+      prices: [
+        { rates: [{ charge: { picos: 28_000n } }] },
+        { rates: [{ charge: { tiers: [{ picos: 2_500_000n }], beyondPicos: 1n } }] },
+      ],
+    },
+  });
+  const finer = rated({ ...rate({ amount: '0.0000001' }), per: 'million' });
+  expect(reported([finer])).toBe(
+    'spec.prices[gpu].rates[2026-01-01].amount: too many decimals for a million: "0.0000001"; give at most 6',
+  );
 });
 
 test('rates in any order hold in the order of their days', () => {

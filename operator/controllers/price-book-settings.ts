@@ -1,6 +1,6 @@
 import type { PriceBookSpec } from '../settings/custom-resources.generated.ts';
 import { currencyField, invalidSpec, type Translation } from '../settings/spec-fields.ts';
-import { COLLECTOR_METRICS, isGeneralDimension } from '../model/catalog.ts';
+import { BUILT_IN_METRICS, isGeneralDimension } from '../model/catalog.ts';
 import { nanosFromDecimal, parseDecimal } from '../model/decimal.ts';
 import { CLOSED_DIMENSIONS, RESERVED_KEYS } from '../model/event-schema.ts';
 import type { PriceCharge, Price, PriceBook, Rate, TieredCharge } from '../model/price-book.ts';
@@ -23,11 +23,13 @@ const MOST_PROBLEMS = 20;
 const DIMENSION = /^[a-z][a-z0-9_]{0,63}$/;
 const AMOUNT = /^(0|[1-9]\d{0,11})(?:\.(\d{1,12}))?$/;
 const AMOUNT_PLACES = 12;
+/** Decimal places that an amount gains when it is divided to one unit. */
+const PLACES_OF = { thousand: 3, million: 6 } as const;
 /** Fields of an event, beside its dimensions, that a price may depend on. */
 const PRICE_FIELDS = ['sku', 'region'];
 const RESERVED: readonly string[] = RESERVED_KEYS;
 const CLOSED: ReadonlyMap<string, readonly string[]> = new Map(Object.entries(CLOSED_DIMENSIONS));
-const MEASURED = new Map(COLLECTOR_METRICS.map((metric) => [metric.code, metric]));
+const BUILT_IN = new Map(BUILT_IN_METRICS.map((metric) => [metric.code, metric]));
 
 /** Translates the spec of a price book. The message of an invalid one lists all problems. */
 export function translatePriceBook(name: string, spec: PriceBookSpec): Translation<PriceBook> {
@@ -57,7 +59,7 @@ function translatePrice(
   report: ReportProblem,
 ): Price {
   const where = `spec.prices[${name}]`;
-  if (MEASURED.get(metric)?.informational === true) {
+  if (BUILT_IN.get(metric)?.informational === true) {
     report(`${where}.metric: informational, never charged: "${metric}"; leave it out`);
   }
   for (const [key, value] of Object.entries(match)) {
@@ -81,7 +83,7 @@ function matchProblem(metric: string, key: string, value: string): string | unde
   if (!DIMENSION.test(key) || RESERVED.includes(key)) {
     return `no price depends on it: ${quote(key)}; use sku, region or a dimension`;
   }
-  const dimensions = MEASURED.get(metric)?.dimensions;
+  const dimensions = BUILT_IN.get(metric)?.dimensions;
   if (dimensions === undefined || dimensions.includes(key) || isGeneralDimension(key)) {
     return undefined;
   }
@@ -107,29 +109,25 @@ function translateRate(where: string, rate: RateSpec, report: ReportProblem): Ra
   return { from, charge: chargeOf(where, rate, includedNanos, report) };
 }
 
-function chargeOf(
-  where: string,
-  rate: RateSpec,
-  includedNanos: bigint,
-  report: ReportProblem,
-): PriceCharge {
-  const { amount, graduated, volume } = rate;
+function chargeOf(where: string, rate: RateSpec, includedNanos: bigint, report: ReportProblem): PriceCharge {
+  const { amount, graduated, volume, per } = rate;
   if (amount !== undefined) {
-    return { kind: 'flat', picos: picosOf(`${where}.amount`, amount, report), includedNanos };
+    return { kind: 'flat', picos: picosOf(`${where}.amount`, amount, per, report), includedNanos };
   }
   const kind = graduated === undefined ? 'volume' : 'graduated';
-  const tiers = translateTiers(`${where}.${kind}`, graduated ?? volume ?? [], report);
+  const tiers = translateTiers(`${where}.${kind}`, graduated ?? volume ?? [], per, report);
   return { kind, ...tiers, includedNanos };
 }
 
 function translateTiers(
   where: string,
   tiers: readonly TierSpec[],
+  per: RateSpec['per'],
   report: ReportProblem,
 ): Pick<TieredCharge, 'tiers' | 'beyondPicos'> {
   const translated = tiers.map(({ upTo, amount }, index) => ({
     upToNanos: upTo === undefined ? undefined : nanosOf(`${where}[${index}].upTo`, upTo, report),
-    picos: picosOf(`${where}[${index}].amount`, amount, report),
+    picos: picosOf(`${where}[${index}].amount`, amount, per, report),
   }));
   const bounded = translated.flatMap(({ upToNanos, picos }) =>
     upToNanos === undefined ? [] : [{ upToNanos, picos }],
@@ -174,14 +172,19 @@ function reportTies(prices: readonly Price[], report: ReportProblem): void {
   }
 }
 
-function picosOf(where: string, text: string, report: ReportProblem): bigint {
+/** Returns the pico-units of money for one unit of the metric. */
+function picosOf(where: string, text: string, per: RateSpec['per'], report: ReportProblem): bigint {
   const match = AMOUNT.exec(text);
   if (match === null) {
     report(`${where}: not an amount: ${quote(text)}; write it as in 0.035, with up to 12 decimals`);
     return 0n;
   }
   const [, units = '', fraction = ''] = match;
-  return BigInt(units + fraction.padEnd(AMOUNT_PLACES, '0'));
+  const places = AMOUNT_PLACES - (per === undefined ? 0 : PLACES_OF[per]);
+  if (/[1-9]/.test(fraction.slice(places))) {
+    report(`${where}: too many decimals for a ${per}: ${quote(text)}; give at most ${places}`);
+  }
+  return BigInt(units + fraction.slice(0, places).padEnd(places, '0'));
 }
 
 function nanosOf(where: string, text: string, report: ReportProblem): bigint {

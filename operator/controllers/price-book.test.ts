@@ -149,6 +149,15 @@ test('the status says what is in force and from when on it may be changed', asyn
   ]);
 });
 
+test('a book that the operator refuses cannot be put right, since its day has begun', async () => {
+  const { act, kind } = startedKind();
+  await act({ '2026-01-01': '2' });
+  const refused = await act({ '2026-01-01': '2', '2026-11-30': 'x' });
+  expect(refused.kind).toBe('invalid');
+  const { fields } = kind.report(bookObject({}), refused);
+  expect(fields).toStrictEqual({ prices: 1, fixedBefore: undefined });
+});
+
 test('a price of a misspelled metric looks as if it had an effect', async () => {
   const { kind, act, state } = startedKind();
   await act({ '2026-01-01': '2' });

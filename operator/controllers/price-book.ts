@@ -88,7 +88,11 @@ export function priceBooks(options: {
       const fields: PriceBookStatus =
         book === undefined
           ? {}
-          : { prices: book.prices.length, fixedBefore: fixedBefore(clock.now()) };
+          : // The schema compares with the spec, so a refused one must not become unchangeable.
+            {
+              prices: book.prices.length,
+              fixedBefore: specStatus.kind === 'invalid' ? undefined : fixedBefore(clock.now()),
+            };
       return {
         settled: true,
         claims: [

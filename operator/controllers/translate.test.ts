@@ -19,7 +19,7 @@ const DEFAULTS: DestinationDefaults = {
   currency: 'USD',
   clusterName: 'control-plane-1',
 };
-const ENVIRONMENT = { settlingDelayMs: 3_000, windowMs: 60_000 };
+const ENVIRONMENT = { settlingDelayMs: 3_000, windowMs: 60_000, customMetrics: [] };
 
 function secretOf(values: Readonly<Record<string, string>>): SecretRead {
   const entries = Object.entries(values).map(([key, text]) => [key, new Secret(text)] as const);
@@ -330,7 +330,56 @@ describe('the MeteringPolicy', () => {
           atLimit: 'suspend',
           grace: { kind: 'time', ms: 86_400_000 },
         },
-        ingest: { unknownTenants: 'create' },
+        ingest: {
+          unknownTenants: 'create',
+          windowMs: 1_800_000,
+          lateForMs: 86_400_000,
+          subjects: [{ subject: 'team-*', tenant: 'acme' }],
+          cloudEvents: [
+            {
+              type: 'acme.completion',
+              subject: ['team', 'id'],
+              subjectPrefix: 'team:',
+              ignoredSubjects: ['probe'],
+              tokens: {
+                input: ['usage', 'in'],
+                output: ['usage', 'out'],
+                cacheRead: ['usage', 'cached'],
+                cacheWrite: ['usage', 'written'],
+                reasoning: ['usage', 'thought'],
+                inputIncludesCached: false,
+                outputIncludesReasoning: true,
+                dimensions: { model: ['model'] },
+              },
+              metrics: [],
+            },
+            {
+              type: 'kong.llm_request',
+              subjectPrefix: 'consumer:',
+              ignoredSubjects: [],
+              tokens: {
+                count: ['tokens'],
+                kind: ['type'],
+                inputIncludesCached: false,
+                outputIncludesReasoning: false,
+                dimensions: {},
+              },
+              metrics: [],
+            },
+            {
+              type: 'acme.image',
+              ignoredSubjects: [],
+              metrics: [
+                {
+                  metric: 'llm_tokens',
+                  value: ['images', 0, 'count'],
+                  unit: 'tokens',
+                  dimensions: { model: ['model'] },
+                },
+              ],
+            },
+          ],
+        },
         portal: {
           name: 'Example Cloud',
           logo: 'data:image/svg+xml;base64,PHN2Zy8+',
@@ -426,7 +475,7 @@ describe('the MeteringPolicy', () => {
     ],
     [
       { customMetrics: [{ code: 'tenant_gpu_hours', unit: 'x' }] },
-      'spec.customMetrics: measured by the operator itself: "tenant_gpu_hours"',
+      'spec.customMetrics: a built-in metric: "tenant_gpu_hours"',
     ],
   ])('%o is reported, not used', (spec, message) => {
     expect(translatePolicy(spec, ENVIRONMENT)).toMatchObject({
@@ -437,7 +486,7 @@ describe('the MeteringPolicy', () => {
   });
 
   test('windows that would close after the next one are refused, whichever layer says so', () => {
-    const environment = { settlingDelayMs: 20_000, windowMs: 60_000 };
+    const environment = { ...ENVIRONMENT, settlingDelayMs: 20_000 };
     expect(translatePolicy({ collectionInterval: '10s' }, environment)).toMatchObject({
       kind: 'invalid',
       message: expect.stringContaining('spec.settlingDelay: not shorter than the window'),

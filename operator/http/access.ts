@@ -1,6 +1,6 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
-import type { IngestToken } from '../settings/settings.ts';
+import type { IngestToken, TokenUse } from '../settings/settings.ts';
 import type { Secret } from '../model/secret.ts';
 import type { SignedToken } from './portal/portal-tokens.ts';
 import { Problem, tryLater } from './problem.ts';
@@ -14,10 +14,16 @@ import type { Tokens } from './tokens.ts';
  * - `read`: API_TOKEN. Everyone when neither an API_TOKEN nor a portal key is set.
  * - `change`: API_TOKEN. Nobody when none is set.
  * - `ingest`: INGEST_TOKEN. Nobody when none is set.
+ * - `access`: INGEST_TOKEN with `use=access`, or API_TOKEN. Nobody when neither is set.
  *
  * Portal tokens (docs/how-to/portal.md) may use `read` routes that have a {@link TenantScope}.
  */
-export type Access = 'open' | 'read' | 'change' | 'ingest';
+export type Access = 'open' | 'read' | 'change' | 'ingest' | 'access';
+
+/** Returns true for the routes that tokens of INGEST_TOKEN may use. */
+export function isForGateways(access: Access): boolean {
+  return access === 'ingest' || access === 'access';
+}
 
 interface Checks {
   readonly api: TokenCheck;
@@ -25,6 +31,14 @@ interface Checks {
   /** The scope of each ingest token, by the token's digest. */
   readonly scopes: ReadonlyMap<string, IngestToken>;
 }
+
+/**
+ * The start of the paths of senders without a header, before the path of an `ingest` or `access`
+ * route (docs/how-to/ai-gateways.md#senders-without-a-token). Only the route's template may be
+ * logged.
+ */
+export const SECRET_PATH = '/ingest/{secret}';
+const SECRET_PARAMETER = 'secret';
 
 /**
  * Carries the token of clients behind an API server's proxy, which removes the Authorization
@@ -53,7 +67,8 @@ interface Guard {
   readonly tenantScope: TenantScope | undefined;
   readonly tokens: Tokens;
   readonly checks: Checks;
-  readonly refuse: (reason: Refusal) => Problem;
+  /** `lacks`: what the token is not for. */
+  readonly refuse: (reason: Refusal, lacks?: TokenUse) => Problem;
   readonly checkSigned: AccessOptions['checkSigned'];
 }
 
@@ -74,12 +89,12 @@ export function createAccess(
   const { checkSigned } = options;
   return (access, tenantScope) => (request, response, next) => {
     const tokens = options.tokens();
-    const refuse = (reason: Refusal): Problem => {
+    const refuse = (reason: Refusal, lacks?: TokenUse): Problem => {
       const tooMany = reason === 'unknown' && !options.mayFail(request.ip ?? 'unknown');
       options.refused(tooMany ? 'too-many' : reason);
       if (tooMany) return tryLater(429, 60, 'too many unknown tokens: wait, or send a valid one');
       if (reason === 'ended') return ended();
-      return reason === 'unknown' ? unauthorized() : wrongToken(access);
+      return reason === 'unknown' ? unauthorized() : wrongToken(access, lacks);
     };
     const guard = { access, tenantScope, tokens, checks: checksOf(tokens), refuse, checkSigned };
     const signed = admit(guard, request, response);
@@ -105,7 +120,7 @@ export function clientKey(request: Request, response: Response): string {
   return typeof digest === 'string' ? digest : (request.ip ?? 'unknown');
 }
 
-/** The metrics and tenants that the client of an `ingest` route may push, by its token. */
+/** The metrics and tenants that the client of an `ingest` or `access` route may name. */
 export function ingestScope(response: Response): Pick<IngestToken, 'metrics' | 'tenants'> {
   const scope: unknown = response.locals['scope'];
   return typeof scope === 'object' && scope !== null ? scope : {};
@@ -122,22 +137,39 @@ function admit(
 ): string | undefined {
   if (access === 'open') return undefined;
   const hasPortal = tokens.portalKeys.length > 0;
-  const { length } = access === 'ingest' ? tokens.ingestTokens : tokens.apiTokens;
+  const isIngest = isForGateways(access);
+  const length =
+    (isIngest ? tokens.ingestTokens.length : 0) +
+    (access === 'ingest' ? 0 : tokens.apiTokens.length);
   if (length === 0 && access === 'read' && !hasPortal) return undefined;
   if (length === 0 && access !== 'read') throw disabled(access);
-  const token = tokenOf(request);
+  const inPath = request.params[SECRET_PARAMETER];
+  const token = typeof inPath === 'string' ? inPath : tokenOf(request);
   if (token === undefined) throw unauthorized();
   const digest = fingerprint(token);
-  const [own, other] =
-    access === 'ingest' ? [checks.ingest, checks.api] : [checks.api, checks.ingest];
-  if (own(digest)) {
+  const scope = checks.ingest(digest) ? checks.scopes.get(digest) : undefined;
+  const isApi = inPath === undefined && checks.api(digest);
+  const lacks = isIngest && scope !== undefined ? lackedUse(scope, access, inPath) : undefined;
+  const isOwn = isIngest && scope !== undefined && lacks === undefined;
+  if (isOwn || (isApi && access !== 'ingest')) {
     response.locals['client'] = digest;
-    if (access === 'ingest') response.locals['scope'] = checks.scopes.get(digest);
+    if (isOwn) response.locals['scope'] = scope;
     return undefined;
   }
-  if (other(digest)) throw refuse('not-allowed-here');
+  if (isApi || scope !== undefined) throw refuse('not-allowed-here', lacks);
   if (hasPortal && SIGNED.test(token)) return token;
   throw refuse('unknown');
+}
+
+/** A use that the request needs and the token has not; undefined when it has all. */
+function lackedUse(
+  { uses = ['events'] }: IngestToken,
+  access: Access,
+  inPath: unknown,
+): TokenUse | undefined {
+  const needed: TokenUse[] = [access === 'access' ? 'access' : 'events'];
+  if (inPath !== undefined) needed.push('path');
+  return needed.find((use) => !uses.includes(use));
 }
 
 /**
@@ -171,6 +203,10 @@ function ended(): Problem {
 }
 
 function disabled(access: Access): Problem {
+  if (access === 'access') {
+    const fix = 'set INGEST_TOKEN with ;use=access (or API_TOKEN) to enable them';
+    return new Problem(403, `access checks are disabled: ${fix}`);
+  }
   if (access === 'ingest') {
     return new Problem(403, 'ingest is disabled: set INGEST_TOKEN (or API_TOKEN) to enable it');
   }
@@ -183,7 +219,11 @@ function unauthorized(): Problem {
   return new Problem(401, message, { 'WWW-Authenticate': 'Bearer' });
 }
 
-function wrongToken(access: Access): Problem {
+function wrongToken(access: Access, lacks: TokenUse | undefined): Problem {
+  if (lacks !== undefined) {
+    const fix = `use one whose scope has "${lacks}" in use=`;
+    return new Problem(403, `token not allowed here: INGEST_TOKEN: ${fix}`);
+  }
   const [has, needs] =
     access === 'ingest' ? ['API_TOKEN', 'INGEST_TOKEN'] : ['INGEST_TOKEN', 'API_TOKEN'];
   return new Problem(403, `token not allowed here: ${has}: use a token of ${needs}`);

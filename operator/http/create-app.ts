@@ -1,8 +1,14 @@
 import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import { Counter, Histogram, type Registry } from 'prom-client';
-import { type Access, createAccess, type RefusedTokens } from './access.ts';
-import { FailedAttempts, MOST_FAILED_TOKENS } from './limits.ts';
+import {
+  type Access,
+  createAccess,
+  isForGateways,
+  type RefusedTokens,
+  SECRET_PATH,
+} from './access.ts';
+import { ClientCounts, FAILURES_WINDOW_MS, MOST_FAILED_TOKENS } from './limits.ts';
 import { createErrorHandler, Problem } from './problem.ts';
 import type { Route, RouteContext } from './route.ts';
 import type { TenantScope } from './scope.ts';
@@ -39,22 +45,28 @@ export function createApp(
     helmet({ contentSecurityPolicy: CONTENT_SECURITY_POLICY, strictTransportSecurity: false }),
   );
   app.use(noStore);
-  const failures = new FailedAttempts(context.clock, MOST_FAILED_TOKENS);
+  const failures = new ClientCounts(context.clock, MOST_FAILED_TOKENS, FAILURES_WINDOW_MS);
   const access = createAccess({
     tokens,
     mayFail: (address) => failures.allow(address),
     refused: createRefusedTokens(context.metrics),
     checkSigned: (token) => context.portal.check(token),
   });
+  // The routes of gateways limit the rate themselves, because they count events too.
   const limited = (kind: Access, tenantScope?: TenantScope): RequestHandler[] =>
-    rateLimit === undefined ? [access(kind, tenantScope)] : [access(kind, tenantScope), rateLimit];
+    rateLimit === undefined || isForGateways(kind)
+      ? [access(kind, tenantScope)]
+      : [access(kind, tenantScope), rateLimit];
   for (const route of routes) {
-    app[route.method](
-      expressPath(route.path),
-      labelRoute(route.path),
-      ...limited(route.access, route.tenantScope),
-      ...route.handlers,
-    );
+    const { path: own } = route;
+    for (const path of isForGateways(route.access) ? [own, SECRET_PATH + own] : [own]) {
+      app[route.method](
+        expressPath(path),
+        labelRoute(path),
+        ...limited(route.access, route.tenantScope),
+        ...route.handlers,
+      );
+    }
   }
   // Below /api even the answer to an unknown path needs a token
   // (docs/how-to/ingress-and-single-sign-on.md#access-to-the-api).

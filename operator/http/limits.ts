@@ -1,14 +1,19 @@
-import type { RequestHandler, Response } from 'express';
+import type { Request, RequestHandler, Response } from 'express';
 import { MemoryStore, rateLimit } from 'express-rate-limit';
 import type { Clock } from '../telemetry/clock.ts';
 import { clientKey } from './access.ts';
-import { tryLater } from './problem.ts';
+import { type Problem, tryLater } from './problem.ts';
 import { tenantOf } from './scope.ts';
 
 /** Limits of one client, and of all clients together, see docs/explanation/security.md#d-11. */
 export interface HttpLimits {
   /** Requests a second of a client, by token or else address; undefined switches it off. */
   readonly requestsPerSecond: number | undefined;
+  /**
+   * Events and access checks a second of one client. A gateway sends a request for each of them
+   * (docs/how-to/ai-gateways.md#limits). Undefined switches the limit off.
+   */
+  readonly eventsPerSecond: number | undefined;
   /** From the first byte of a request to the end of its headers. */
   readonly headersTimeoutMs: number;
   /** To the end of its body: 10 MiB at 350 KiB a second. */
@@ -28,6 +33,7 @@ export interface HttpLimits {
 
 export const DEFAULT_LIMITS: HttpLimits = {
   requestsPerSecond: 2000,
+  eventsPerSecond: 20_000,
   headersTimeoutMs: 5000,
   requestTimeoutMs: 30_000,
   connectionsCheckingIntervalMs: 1000,
@@ -66,12 +72,32 @@ export function createRateLimit(requestsPerSecond: number): {
     legacyHeaders: false,
     validate: false,
     keyGenerator: clientKey,
-    handler: (_request, _response, next) => {
-      const what = `more than ${requestsPerSecond} requests a second`;
-      next(tryLater(429, 1, `too many requests: ${what}: slow down or send larger batches`));
-    },
+    handler: (_request, _response, next) => next(tooMany('requests', requestsPerSecond)),
   });
   return { middleware, close: () => store.shutdown() };
+}
+
+/** Allows so many requests or events a second of one client; throws 429 beyond. */
+export class IngestRate {
+  readonly #what: 'requests' | 'events';
+  readonly #most: number;
+  readonly #counts: ClientCounts;
+
+  constructor(what: 'requests' | 'events', most: number | undefined, clock: Clock) {
+    this.#what = what;
+    this.#most = most ?? Number.POSITIVE_INFINITY;
+    this.#counts = new ClientCounts(clock, this.#most, 1000);
+  }
+
+  take(request: Request, response: Response, count = 1): void {
+    if (this.#counts.allow(clientKey(request, response), count)) return;
+    throw tooMany(this.#what, this.#most);
+  }
+}
+
+function tooMany(what: 'requests' | 'events', most: number): Problem {
+  const limit = `more than ${most} ${what} a second`;
+  return tryLater(429, 1, `too many ${what}: ${limit}: slow down or send larger batches`);
 }
 
 /** Limits the work in progress; refuses more with 503. */
@@ -149,7 +175,8 @@ function busy(reason: string): Error {
   return tryLater(503, 1, `busy: ${reason}: try again in a second`);
 }
 
-const FAILURES_WINDOW_MS = 60_000;
+/** Failed attempts count for this long. */
+export const FAILURES_WINDOW_MS = 60_000;
 /** Failed signatures a minute. A billing system's retries with a wrong secret stay below it. */
 export const MOST_FAILED_SIGNATURES = 30;
 /** Unknown tokens a minute. Clients behind one proxy whose token was rotated stay below it. */
@@ -157,31 +184,33 @@ export const MOST_FAILED_TOKENS = 120;
 const MOST_CLIENTS = 10_000;
 
 /**
- * Counts failed attempts by client. It never refuses a client with valid credentials: behind a
- * proxy all clients have one address. An attacker must not lock out the billing system by failing
- * in its name.
+ * Counts by client: failed attempts, or events. Failed attempts never refuse a client with valid
+ * credentials: behind a proxy all clients have one address. An attacker must not lock out the
+ * billing system by failing in its name.
  */
-export class FailedAttempts {
+export class ClientCounts {
   readonly #clock: Clock;
   readonly #most: number;
-  readonly #clients = new Map<string, { readonly since: number; failures: number }>();
+  readonly #windowMs: number;
+  readonly #clients = new Map<string, { readonly since: number; count: number }>();
 
-  /** Allows at most `most` failures a minute. */
-  constructor(clock: Clock, most: number) {
+  /** Allows at most `most` within each `windowMs`. */
+  constructor(clock: Clock, most: number, windowMs: number) {
     this.#clock = clock;
     this.#most = most;
+    this.#windowMs = windowMs;
   }
 
-  /** Counts a failure; false when the client has failed too often within the last minute. */
-  allow(client: string): boolean {
+  /** Adds to the count of the current window; false when the client has had too many in it. */
+  allow(client: string, count = 1): boolean {
     const now = this.#clock.monotonic();
     const last = this.#clients.get(client);
-    if (last !== undefined && now - last.since < FAILURES_WINDOW_MS) {
-      last.failures += 1;
-      return last.failures <= this.#most;
+    if (last !== undefined && now - last.since < this.#windowMs) {
+      last.count += count;
+      return last.count <= this.#most;
     }
     if (this.#clients.size >= MOST_CLIENTS) this.#clients.clear();
-    this.#clients.set(client, { since: now, failures: 1 });
-    return true;
+    this.#clients.set(client, { since: now, count });
+    return count <= this.#most;
   }
 }

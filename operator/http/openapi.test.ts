@@ -5,6 +5,7 @@ import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { deriveEventId } from '../model/event-id.ts';
 import type { UsageEvent } from '../model/event.ts';
 import { dashboardPage, readAssets } from './dashboard/dashboard.ts';
+import { DEFAULT_LIMITS } from './limits.ts';
 import { Portal } from './portal/portal.ts';
 import { createRoutes } from './routes/routes.ts';
 import { loadApiDocument } from './testing/api-document.ts';
@@ -23,6 +24,7 @@ test('no route is without documentation, and nothing is documented that is not t
     clock: testClock,
     logger: { debug: silent, info: silent, warn: silent, error: silent },
     metrics: new Registry(),
+    limits: DEFAULT_LIMITS,
     portal: new Portal({
       keys: () => [],
       identity: () => settings.identity,

@@ -44,7 +44,9 @@ export function createErrorHandler(logger: Logger, clock: Clock): ErrorRequestHa
       return;
     }
     if (problem.status === 500 || error instanceof LedgerReadError) {
-      const { method, path } = request;
+      const { method } = request;
+      // A secret in the path must not reach the log (docs/how-to/ai-gateways.md).
+      const path = request.path.replace(/^\/ingest\/[^/]*/, '/ingest/{secret}');
       const route = String(response.locals['route'] ?? 'unmatched');
       log.error(`${method} ${route}`, '[http] request failed', { method, path, error });
     }

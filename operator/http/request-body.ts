@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Request, RequestHandler } from 'express';
 import { NumberText } from '../model/complete-event.ts';
 import { isRecord } from '../model/is-record.ts';
@@ -40,14 +40,17 @@ export function readBody(options: {
   readonly counted?: 'announced' | 'received';
   /** Accepts a request without a body; its `request.body` is undefined. */
   readonly optional?: boolean;
+  /** Accepts bodies with these headers beside JSON. */
+  readonly others?: (headers: IncomingHttpHeaders) => boolean;
 }): RequestHandler {
-  const { maxBytes, memory, counted = 'announced', optional = false } = options;
+  const { maxBytes, memory, counted = 'announced', optional = false, others } = options;
   return async (request, response, next) => {
     if (optional && hasNoBody(request)) {
       next();
       return;
     }
-    if (!isJson(request) || isCompressed(request)) throw unsupported();
+    const isKnown = isJson(request) || others?.(request.headers) === true;
+    if (!isKnown || isCompressed(request)) throw unsupported();
     const announced = Number(request.headers['content-length'] ?? maxBytes);
     if (announced > maxBytes) throw tooLarge(maxBytes);
     const grow = memory.grow(response);

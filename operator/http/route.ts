@@ -4,6 +4,7 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Access } from './access.ts';
+import type { HttpLimits } from './limits.ts';
 import type { Portal } from './portal/portal.ts';
 import type { TenantScope } from './scope.ts';
 import type { UsageTotals } from '../billing/usage/usage-totals.ts';
@@ -38,6 +39,7 @@ export interface RouteContext {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Registry;
+  readonly limits: HttpLimits;
   readonly portal: Portal;
   /** Stored sums of usage; undefined where every sum is computed from the ledger. */
   readonly totals: () => UsageTotals | undefined;

@@ -63,6 +63,7 @@ export function createHttpServer(options: HttpServerOptions) {
   });
   const context = {
     ...options,
+    limits,
     portal,
     totals: options.totals ?? (() => undefined),
     stopping: () => stopped !== undefined,

@@ -24,6 +24,8 @@ import type { Tenant } from '../model/tenant.ts';
 import type { FailedTenantApi } from '../tenant-api/tenant-api.ts';
 import type { Gap } from '../metering/windows/gaps.ts';
 import type { Noticed } from '../delivery/noticed.ts';
+import type { AccessCheck } from '../intake/access-check.ts';
+import type { Intake } from '../intake/intake.ts';
 import type { BudgetController } from '../billing/budgets/budget-controller.ts';
 
 export type { WantsForce } from '../delivery/operations/outcomes.ts';
@@ -60,6 +62,10 @@ export interface Views {
   readonly enforcement?: EnforcementView;
   /** A tenant's budget; undefined without one, or while its account is not computed yet. */
   readonly budgets?: Pick<BudgetController, 'of'>;
+  /** Takes the requests that gateways report. */
+  readonly intake?: Pick<Intake, 'accept' | 'stats' | 'deadLetters'>;
+  /** Answers gateways whether a tenant may use more. */
+  readonly access?: Pick<AccessCheck, 'of'>;
   readonly credits?: {
     add(request: CreditRequest): Promise<CreditOutcome>;
     /** In no particular order; throws when the ledger cannot be read. */
@@ -109,7 +115,7 @@ export interface FleetStreamView {
 }
 
 /** Accepts pushed usage into the ledger, and holds usage of unknown tenants. */
-export type HeldView = Omit<HeldUsage, 'load' | 'releaseKnown'>;
+export type HeldView = Omit<HeldUsage, 'load' | 'releaseKnown' | 'room' | 'isKnown'>;
 
 export interface ReadinessCheck {
   readonly name: string;

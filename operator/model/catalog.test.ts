@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { buildCatalog, COLLECTOR_METRICS } from './catalog.ts';
+import { buildCatalog, BUILT_IN_METRICS, COLLECTOR_METRICS, isMeasured } from './catalog.ts';
 
 const tokens = { code: 'tokens_used', unit: 'tokens', dimensions: ['model'] };
 
@@ -19,10 +19,28 @@ test('the nine billable metrics and their fields are those of the specification'
   });
 });
 
-test('a custom metric joins the catalogue after the collector’s own', () => {
+test('tokens of AI gateways are in every catalogue, and anyone with a token may push them', () => {
+  const outcome = buildCatalog([]);
+  if (outcome.kind === 'invalid') throw new Error(outcome.problems.join());
+  const find = (code: string) => outcome.catalog.find(code);
+  expect(find('tenant_inference_tokens')).toMatchObject({
+    unit: 'tokens',
+    source: 'ingest',
+    informational: false,
+    dimensions: ['model', 'provider', 'token_type', 'context_tier', 'service_tier'],
+  });
+  expect(find('tenant_inference_requests')).toMatchObject({
+    unit: 'requests',
+    dimensions: ['model', 'provider', 'context_tier', 'service_tier'],
+  });
+  const codes = ['tenant_inference_tokens', 'tenant_gpu_hours', 'unknown'];
+  expect(codes.map((code) => isMeasured(find(code)))).toStrictEqual([false, true, true]);
+});
+
+test('a custom metric joins the catalogue after the built-in ones', () => {
   const outcome = buildCatalog([tokens]);
   if (outcome.kind === 'invalid') throw new Error(outcome.problems.join());
-  expect(outcome.catalog.metrics).toHaveLength(COLLECTOR_METRICS.length + 1);
+  expect(outcome.catalog.metrics).toHaveLength(BUILT_IN_METRICS.length + 1);
   expect(outcome.catalog.find('tokens_used')).toMatchObject({
     unit: 'tokens',
     aggregationField: 'tokens_used',

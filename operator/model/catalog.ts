@@ -1,5 +1,5 @@
 /** Where events of a metric come from. */
-export type MetricSource = 'collector' | 'custom' | 'prometheus';
+export type MetricSource = 'collector' | 'ingest' | 'custom' | 'prometheus';
 
 /** One metric the service knows (`GET /api/v1/catalog`). */
 export interface MetricDefinition {
@@ -182,13 +182,41 @@ const METRICS = [
   },
 ] as const satisfies readonly (MeasuredMetricEntry | QueriedMetric)[];
 
+const TOKEN_KEYS = ['model', 'provider', 'token_type', 'context_tier', 'service_tier'] as const;
+
+/** Metrics of AI gateways' events; see docs/how-to/ai-gateways.md#metrics. */
+export const INGEST_METRICS = [
+  {
+    code: 'tenant_inference_tokens',
+    name: 'Inference tokens',
+    unit: 'tokens',
+    description: 'Tokens of the requests that AI gateways report, by model and kind of token',
+    aggregationField: 'tokens',
+    source: 'ingest',
+    informational: false,
+    dimensions: TOKEN_KEYS,
+    priceKeys: TOKEN_KEYS,
+  },
+  {
+    code: 'tenant_inference_requests',
+    name: 'Inference requests',
+    unit: 'requests',
+    description: 'Requests with tokens that AI gateways report, by model',
+    aggregationField: 'requests',
+    source: 'ingest',
+    informational: false,
+    dimensions: TOKEN_KEYS.filter((key) => key !== 'token_type'),
+    priceKeys: TOKEN_KEYS.filter((key) => key !== 'token_type'),
+  },
+] as const satisfies readonly MetricDefinition[];
+
 /** The codes of the metrics that the collector measures on objects of a cluster. */
 export type CollectorMetric = Extract<
   (typeof METRICS)[number],
   { readonly rule: MeteringRule }
 >['code'];
 
-/** All metrics of the operator itself, including those that are queried from Prometheus. */
+/** The metrics that the operator measures, including those that it queries from Prometheus. */
 export const COLLECTOR_METRICS: readonly MetricDefinition[] = METRICS.map((metric) => ({
   code: metric.code,
   name: metric.name,
@@ -200,6 +228,20 @@ export const COLLECTOR_METRICS: readonly MetricDefinition[] = METRICS.map((metri
   dimensions: metric.dimensions,
   priceKeys: metric.priceKeys,
 }));
+
+/** The metrics that every catalogue has: measured ones, then those of AI gateways. */
+export const BUILT_IN_METRICS: readonly MetricDefinition[] = [
+  ...COLLECTOR_METRICS,
+  ...INGEST_METRICS,
+];
+
+/**
+ * Whether the operator measures a metric itself. Usage of all others comes from senders. An unknown
+ * metric counts as measured, so that nobody pushes it.
+ */
+export function isMeasured(metric: MetricDefinition | undefined): boolean {
+  return metric?.source !== 'custom' && metric?.source !== 'ingest';
+}
 
 const BY_CODE: ReadonlyMap<string, MeasuredMetricEntry | QueriedMetric> = new Map(
   METRICS.map((metric) => [metric.code, metric]),
@@ -241,7 +283,7 @@ export function isGeneralDimension(key: string): boolean {
   return GENERAL_DIMENSIONS.has(key);
 }
 
-/** Every known metric in a stable order: the operator's own first. */
+/** Every known metric in a stable order: built-in ones first. */
 export interface Catalog {
   readonly metrics: readonly MetricDefinition[];
   find(code: string): MetricDefinition | undefined;
@@ -253,7 +295,7 @@ export type CatalogOutcome =
   | { readonly kind: 'invalid'; readonly problems: readonly string[] };
 
 /**
- * Builds the catalogue of the operator's own metrics, CUSTOM_METRICS and the Prometheus metrics
+ * Builds the catalogue of the built-in metrics, CUSTOM_METRICS and the Prometheus metrics
  * file. A code that is used twice is an error, because two metrics with one code would be billed as
  * one.
  */
@@ -261,7 +303,7 @@ export function buildCatalog(
   custom: readonly CustomMetric[],
   prometheus: readonly MetricDefinition[] = [],
 ): CatalogOutcome {
-  const byCode = new Map(COLLECTOR_METRICS.map((metric) => [metric.code, metric]));
+  const byCode = new Map(BUILT_IN_METRICS.map((metric) => [metric.code, metric]));
   const problems: string[] = [];
   for (const metric of [...custom.map(customMetric), ...prometheus]) {
     const taken = byCode.get(metric.code);
@@ -275,6 +317,7 @@ export function buildCatalog(
 
 const SOURCE_SETTING: Readonly<Record<MetricSource, string>> = {
   collector: 'the collector',
+  ingest: 'AI gateways',
   custom: 'CUSTOM_METRICS or spec.customMetrics',
   prometheus: 'PROMETHEUS_METRICS_FILE',
 };

@@ -1,7 +1,7 @@
 import { sortedEntries } from './bytewise.ts';
 import { CORRECTION_ID_PREFIX } from './correction.ts';
 import { type Decimal, losesDigits, roundToDecimal } from './decimal.ts';
-import { deriveEventId, EVENT_ID_PREFIX } from './event-id.ts';
+import { deriveEventId, EVENT_ID_PREFIX, LATE_SUM_ID_PREFIX } from './event-id.ts';
 import { SCHEMA_VERSION, type UsageEvent } from './event.ts';
 import { isRecord } from './is-record.ts';
 import { rememberLast } from './remember-last.ts';
@@ -77,6 +77,9 @@ export function completeEvent(input: unknown, completion: Completion): Completed
   const draft = assemble(input, quantity, unit, completion);
   if (draft.id.startsWith?.(CORRECTION_ID_PREFIX)) {
     return invalid(id, `reserved for corrections: id: ${quote(id)}: choose another`);
+  }
+  if (draft.id.startsWith?.(LATE_SUM_ID_PREFIX)) {
+    return invalid(id, `reserved for late sums: id: ${quote(id)}: choose another`);
   }
   const problem = eventProblem(draft);
   if (problem !== undefined) return invalid(id, problem);

@@ -8,6 +8,9 @@ export const EVENT_ID_PREFIX = 'svc1_';
 /** The prefix of ids of events that came with a scoped ingest token. */
 export const SCOPED_ID_PREFIX = 'ing1_';
 
+/** The prefix of ids of late sums and of unknown tenants' sums. Nobody can push it. */
+export const LATE_SUM_ID_PREFIX = 'late1_';
+
 /** 128 bits. */
 const ID_HEX_DIGITS = 32;
 
@@ -38,4 +41,14 @@ export function scopedEventId(
 ): string {
   const text = `${tenant}\0${metric}\0${givenId}`;
   return SCOPED_ID_PREFIX + hash('sha256', text, 'hex').slice(0, ID_HEX_DIGITS);
+}
+
+/**
+ * Derives the id of a sum that may stand beside another sum of its series and window. It is
+ * `late1_` and the first 128 bits, as hex, of SHA-256 over the derived id and the number of the
+ * closing, separated by a NUL byte (docs/reference/events.md#usage-of-ai-gateways). Each closing
+ * has another number.
+ */
+export function lateSumId(id: string, closing: number): string {
+  return LATE_SUM_ID_PREFIX + hash('sha256', `${id}\0${closing}`, 'hex').slice(0, ID_HEX_DIGITS);
 }

@@ -66,7 +66,7 @@ describe('the metrics file', () => {
     expect(problems).toEqual([
       'line 3: metric: unknown field: "biilable"; use code, name, unit, description, billable, query, dimensions, sku',
       'line 1: code: not a metric code: "Tokens"; begin with a small letter; use a-z, 0-9 and _, at most 100',
-      'line 4: code: measured by the operator itself: "tenant_gpu_hours"; choose another',
+      'line 4: code: a built-in metric: "tenant_gpu_hours"; choose another',
       'line 6: query: missing; give a PromQL query',
       'line 7: billable: not a boolean: "maybe"; write true or false',
       'line 8: dimensions: the same key as "modelName": "model_name"; name it once',

@@ -1,7 +1,7 @@
 import { quote } from '../model/quote.ts';
 import { readQueryTemplate } from '../settings/query-template.ts';
 import { readStrictYaml, type YamlMap, type YamlNode } from '../settings/strict-yaml.ts';
-import { COLLECTOR_METRICS } from '../model/catalog.ts';
+import { BUILT_IN_METRICS } from '../model/catalog.ts';
 import { RESERVED_KEYS } from '../model/event-schema.ts';
 import type { ConfiguredMetric } from './configured-metric.ts';
 
@@ -38,7 +38,7 @@ const LONGEST = { name: 128, unit: 64, description: 512, query: 8_192 } as const
 /** Dimensions of every event, set by the operator. */
 const OPERATOR_KEYS = new Set(['tenant_cluster', 'tenant_class']);
 const RESERVED = new Set<string>(RESERVED_KEYS);
-const MEASURED = new Set(COLLECTOR_METRICS.map(({ code }) => code));
+const BUILT_IN = new Set(BUILT_IN_METRICS.map(({ code }) => code));
 
 /** Notes a problem of a field. Returns undefined in place of the value. */
 type Refuse = (line: number, where: string, what: string, fix: string, input?: string) => undefined;
@@ -143,8 +143,8 @@ function readCode(map: YamlMap, refuse: Refuse): string | undefined {
   if (text === undefined || !CODE.test(text)) {
     return refuse(node.line, 'code', 'not a metric code', fix, text);
   }
-  if (!MEASURED.has(text)) return text;
-  return refuse(node.line, 'code', 'measured by the operator itself', 'choose another', text);
+  if (!BUILT_IN.has(text)) return text;
+  return refuse(node.line, 'code', 'a built-in metric', 'choose another', text);
 }
 
 function readQuery(map: YamlMap, refuse: Refuse): string | undefined {

@@ -315,6 +315,41 @@ export interface MeteringPolicySpec {
   };
   ingest?: {
     unknownTenants?: 'hold' | 'create';
+    window?: string;
+    lateFor?: string;
+    subjects?: {
+      subject: string;
+      tenant: string;
+    }[];
+    cloudEvents?: {
+      preset?: 'litellm' | 'praxis' | 'kong' | 'envoy' | 'openmeter';
+      type?: string;
+      subject?: string;
+      subjectPrefix?: string;
+      ignoreSubjects?: string[];
+      tokens?: {
+        input?: string;
+        output?: string;
+        cacheRead?: string;
+        cacheWrite?: string;
+        reasoning?: string;
+        inputIncludesCached?: boolean;
+        outputIncludesReasoning?: boolean;
+        count?: string;
+        kind?: string;
+        dimensions?: {
+          [k: string]: string;
+        };
+      };
+      metrics?: {
+        metric: string;
+        value?: string;
+        unit?: string;
+        dimensions?: {
+          [k: string]: string;
+        };
+      }[];
+    }[];
   };
   defaultBudget?: {
     amount: string;
@@ -550,6 +585,7 @@ export interface PriceBookSpec {
     rates: {
       from: string;
       amount?: string;
+      per?: 'thousand' | 'million';
       graduated?: {
         upTo?: string;
         amount: string;

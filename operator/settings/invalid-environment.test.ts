@@ -87,7 +87,7 @@ const INVALID: readonly (readonly [environment: Environment, problem: string])[]
   ],
   [
     { CUSTOM_METRICS: 'tenant_gpu_hours:h' },
-    'CUSTOM_METRICS: measured by the operator itself: "tenant_gpu_hours:h"; choose another code',
+    'CUSTOM_METRICS: a built-in metric: "tenant_gpu_hours:h"; choose another code',
   ],
   [
     { CUSTOM_METRICS: 'tokens' },
@@ -147,11 +147,23 @@ const INVALID: readonly (readonly [environment: Environment, problem: string])[]
   [{ API_TOKEN: ' \n' }, 'API_TOKEN: blank: "***"; give a value, or remove the variable'],
   [
     { INGEST_TOKEN: 'abc;metric=tokens_used' },
-    'INGEST_TOKEN: not a scope: "***"; write token;metrics=a|b;tenants=x|y, each part once and not empty',
+    'INGEST_TOKEN: not a scope: "***"; write token;metrics=a|b;tenants=x|y;use=events|access|path, each part once and not empty',
+  ],
+  [
+    { INGEST_TOKEN: 'abc;use=read' },
+    'INGEST_TOKEN: not a scope: "***"; write token;metrics=a|b;tenants=x|y;use=events|access|path, each part once and not empty',
+  ],
+  [
+    { INGEST_TOKEN: 'short;use=events|path' },
+    'INGEST_TOKEN: not for a path: "***"; take at least 24 of A-Z, a-z, 0-9, ".", "_", "~", "-", with use=events|path or use=access|path',
+  ],
+  [
+    { INGEST_TOKEN: 'long-enough-for-any-path-at-all;use=path' },
+    'INGEST_TOKEN: not for a path: "***"; take at least 24 of A-Z, a-z, 0-9, ".", "_", "~", "-", with use=events|path or use=access|path',
   ],
   [
     { INGEST_TOKEN: 'abc;tenants=' },
-    'INGEST_TOKEN: not a scope: "***"; write token;metrics=a|b;tenants=x|y, each part once and not empty',
+    'INGEST_TOKEN: not a scope: "***"; write token;metrics=a|b;tenants=x|y;use=events|access|path, each part once and not empty',
   ],
   [
     { INGEST_TOKEN: 'abc;tenants=a,abc' },

@@ -188,6 +188,23 @@ const EFFECTS: readonly Effect[] = [
     ],
   ],
   ['spec.ingest.unknownTenants', 'create', (s) => s.ingest.unknownTenants, 'create'],
+  ['spec.ingest.window', '5m', (s) => s.ingest.windowMs, 300_000],
+  ['spec.ingest.lateFor', '24h', (s) => s.ingest.lateForMs, 86_400_000],
+  [
+    'spec.ingest.subjects',
+    'team-*=acme,*=other',
+    (s) => s.ingest.subjects,
+    [
+      { subject: 'team-*', tenant: 'acme' },
+      { subject: '*', tenant: 'other' },
+    ],
+  ],
+  [
+    'spec.ingest.cloudEvents',
+    'litellm,kong',
+    (s) => s.ingest.cloudEvents.map(({ type }) => type),
+    ['litellm_tokens', 'kong.llm_request'],
+  ],
   ['spec.enforcement.neverSuspend', 'acme', (s) => s.enforcement.neverSuspend, ['acme']],
   ['ENFORCEMENT_MODE', 'enforce', (s) => s.enforcement.mode, 'enforce'],
   [

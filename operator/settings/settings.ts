@@ -3,7 +3,7 @@ import type { DestinationType } from '../model/destination-type.ts';
 import type { PriceBook } from '../model/price-book.ts';
 import type { Secret } from '../model/secret.ts';
 import type { BillingDetails, PlanChange } from '../model/tenant.ts';
-import type { IngestToken } from './parsers/credentials.ts';
+import type { IngestToken, TokenUse } from './parsers/credentials.ts';
 import type { BillingState } from './parsers/enforcement-rules.ts';
 import type { LedgerDatabase } from './parsers/ledger-url.ts';
 import type { DISCOVERY, TENANT_API } from './table/discovery.ts';
@@ -14,7 +14,7 @@ import type { SettingsOf, SettingTable } from './table/setting.ts';
 import type { TABLE } from './table/table.ts';
 
 export { BILLING_STATES } from './parsers/enforcement-rules.ts';
-export type { BillingState, IngestToken, LedgerDatabase };
+export type { BillingState, IngestToken, LedgerDatabase, TokenUse };
 
 export type Role = (typeof ROLES)[number];
 

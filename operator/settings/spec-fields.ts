@@ -28,7 +28,8 @@ export function invalidSpec(reason: string, message: string): InvalidSpec {
  */
 export function invalidField(field: string, problem: ParseProblem, input: string): InvalidSpec {
   const quoted = problem.input ?? input;
-  return invalidSpec('InvalidSpec', `${field}: ${problem.what}: "${quoted}"; ${problem.fix}`);
+  const where = `${field}${problem.at ?? ''}`;
+  return invalidSpec('InvalidSpec', `${where}: ${problem.what}: "${quoted}"; ${problem.fix}`);
 }
 
 /** Removed fields of a spec, each with the field to set instead. */

@@ -1,4 +1,4 @@
-import { COLLECTOR_METRICS } from '../../../operator/model/catalog.ts';
+import { BUILT_IN_METRICS } from '../../../operator/model/catalog.ts';
 import type { UsageEvent } from '../../../operator/model/event.ts';
 import type { EventStore } from '../../fakes/lago/events.ts';
 import type { AccountEvent } from '../../fakes/account.ts';
@@ -9,7 +9,7 @@ import { type StandIn, TRUE_TIME_HEADER } from './stand-in.ts';
 export const LAGO_API_KEY = 'faults';
 
 const FIELDS = new Map(
-  COLLECTOR_METRICS.map(({ code, aggregationField }) => [code, aggregationField]),
+  BUILT_IN_METRICS.map(({ code, aggregationField }) => [code, aggregationField]),
 );
 
 /**

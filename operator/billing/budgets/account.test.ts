@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { decimalFromNanos } from '../../model/decimal.ts';
+import { decimalFromNanos, nanosFromDecimal } from '../../model/decimal.ts';
 import type { PriceBook } from '../../model/price-book.ts';
 import { COST_PLACES } from '../../model/pricing/charges.ts';
 import {
@@ -101,6 +101,27 @@ const worlds: fc.Arbitrary<NaiveWorld> = fc.record({
     .map(([gpu, lb, used]) =>
       used.map(([usage, nanos]) => ({ usage, nanos, ...(usage.metric === GPU ? gpu : lb) })),
     ),
+});
+
+test('usage that is not in the ledger yet costs what it costs in the ledger, tiers included', () => {
+  fc.assert(
+    fc.property(worlds, fc.nat({ max: 6 }), (world, count) => {
+      const items = world.stored.filter((item) => at(item.window_start) >= world.from);
+      const before = world.stored.filter((item) => at(item.window_start) < world.from);
+      const account = accountOf({ ...world, stored: [...before, ...items.slice(count)] });
+      const open = items.slice(0, count).map((item) => ({
+        usage: item,
+        nanos: nanosFromDecimal(item.quantity),
+        windowStart: at(item.window_start),
+      }));
+      expect(account.usedAt(NOW, open)).toBe(accountOf(world).used);
+      // It is added to the answer only, not to the account.
+      expect(account.used).toBe(
+        accountOf({ ...world, stored: [...before, ...items.slice(count)] }).used,
+      );
+    }),
+    { numRuns: 300 },
+  );
 });
 
 describe('the moment at which a level is reached', () => {

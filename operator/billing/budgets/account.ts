@@ -23,6 +23,15 @@ export interface OngoingUsage {
   readonly windowMs: number;
 }
 
+/** Usage that the ledger does not have yet: a sum of one series in one open window. */
+export interface OpenUsage {
+  readonly usage: CountedUsage;
+  /** Not below zero. */
+  readonly nanos: bigint;
+  /** Milliseconds since the epoch. */
+  readonly windowStart: number;
+}
+
 export interface AccountOptions {
   readonly tenant: string;
   readonly counts: BudgetCounts;
@@ -146,10 +155,21 @@ export class BudgetAccount implements Summands {
     return used;
   }
 
-  /** The amount used at a moment if everything goes on as expected, in the units of the budget. */
-  usedAt(at: number): bigint {
+  /**
+   * The amount used at a moment if everything goes on as expected, in the units of the budget. With
+   * `open` it includes usage that the ledger does not have yet.
+   */
+  usedAt(at: number, open: readonly OpenUsage[] = []): bigint {
+    const more = new Map<string, bigint>();
+    for (const { usage, nanos, windowStart } of open) {
+      if (windowStart < this.#options.period.from) continue;
+      const name = this.#lineOf(usage, windowStart);
+      if (name !== undefined) more.set(name, (more.get(name) ?? 0n) + nanos);
+    }
     let used = this.#settled;
-    for (const line of this.#lines.values()) used += lineCost(line, quantityAt(line, at));
+    for (const [name, line] of this.#lines) {
+      used += lineCost(line, quantityAt(line, at) + (more.get(name) ?? 0n));
+    }
     return used;
   }
 

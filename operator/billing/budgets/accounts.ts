@@ -63,6 +63,11 @@ export class StoredAccounts {
     return this.#stored;
   }
 
+  /** The sequence number of the last event that all accounts contain. */
+  get position(): number {
+    return this.#position;
+  }
+
   get areMade(): boolean {
     return this.#madeBy !== undefined;
   }

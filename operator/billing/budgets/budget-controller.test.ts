@@ -14,6 +14,7 @@ import { at, clockAt, eventsOf, life, pass } from '../../metering/windows/testin
 import { BOOK_PREFIX } from './book-record.ts';
 import {
   CPU,
+  TENANT,
   type StoreWorld,
   type StoreWorldOptions,
   startStoreWorld,
@@ -188,5 +189,75 @@ describe('the account of a tenant', () => {
     expect(world.state().usedUpAt()).toBe(clock.now());
     world.settings.setPolicy(undefined);
     await expect.poll(() => limit(world, clock)).toBeUndefined();
+  });
+});
+
+describe('an access check', () => {
+  const HOUR = 1_000_000_000n;
+  const open = [{ usage: { metric: CPU, unit: 'core-hours' }, nanos: HOUR, windowStart: at(0) }];
+
+  test('has no answer before the accounts are built, and one of now afterwards', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    await using world = await start({ clock, ledger, budget: cpuBudget(7200) });
+    expect(world.controller.staleMs).toBe(0);
+    await pass(clock, 20 + 70);
+    // Longer than the controller waits for more changes.
+    await expect.poll(() => pass(clock, 1).then(() => world.controller.staleMs)).toBe(0);
+    expect(world.controller.position).toBe(ledger.head());
+  });
+
+  test('says how old it is while the ledger cannot be read', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    let isBroken = false;
+    const unreadable: Ledger = Object.create(ledger, {
+      read: {
+        value: async (...range: Parameters<Ledger['read']>) =>
+          isBroken
+            ? { kind: 'failed', cause: 'retryable', message: 'away' }
+            : ledger.read(...range),
+      },
+    });
+    const budget = cpuBudget(7200);
+    await using world = await start({ clock, ledger: unreadable, windowsLedger: ledger, budget });
+    await pass(clock, 20 + 30);
+    isBroken = true;
+    await pass(clock, 60);
+    expect(world.controller.staleMs).toBeGreaterThan(1000);
+    isBroken = false;
+    await expect.poll(() => pass(clock, 1).then(() => world.controller.staleMs)).toBe(0);
+  });
+
+  test.each([
+    ['nothing open', [], 'suspend', undefined, false],
+    ['less than is left', open, 'suspend', undefined, false],
+    ['all that is left', [...open, ...open], 'suspend', undefined, true],
+    ['all, with an amount as grace', [...open, ...open], 'suspend', HOUR, false],
+    ['the grace too', [...open, ...open, ...open], 'suspend', HOUR, true],
+    ['all, of a budget that only warns', [...open, ...open], 'warn', undefined, false],
+  ] as const)('counts requests that are not in the ledger yet: %s', async (...given) => {
+    const [, requests, atLimit, amount, isSpent] = given;
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const grace = amount === undefined ? undefined : ({ kind: 'amount', amount } as const);
+    const budget: Budget = { ...cpuBudget(7200), atLimit, grace };
+    await using world = await start({ clock, ledger, budget, pods: [] });
+    const left = world.controller.left(TENANT, requests);
+    expect(left).toMatchObject({ limit: 2n * HOUR, used: BigInt(requests.length) * HOUR, isSpent });
+    expect(world.controller.left('nobody', requests)).toBeUndefined();
+    expect(world.state().used).toBe(0n);
+  });
+
+  test('leaves a grace of time to the budget itself', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const budget: Budget = {
+      ...cpuBudget(7200),
+      atLimit: 'suspend',
+      grace: { kind: 'time', ms: 60_000 },
+    };
+    await using world = await start({ clock, ledger, budget, pods: [] });
+    expect(world.controller.left(TENANT, [...open, ...open])?.isSpent).toBe(false);
   });
 });

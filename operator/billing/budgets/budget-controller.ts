@@ -12,6 +12,8 @@ import type { BudgetLimiter } from './budget-limiter.ts';
 import { StoredAccounts } from './accounts.ts';
 import type { AccountSources } from './make-accounts.ts';
 import type { PrepaidBalances } from './prepaid.ts';
+import type { OpenUsage } from './account.ts';
+import { type BudgetLeft, budgetLeft } from './budget-left.ts';
 import { type BudgetState, budgetStateOf } from './budget-state.ts';
 
 export interface BudgetControllerOptions extends AccountSources {
@@ -54,6 +56,10 @@ export class BudgetController {
   /** False when tenants may have changed since they were last compared. */
   #areTenantsChecked = false;
   #wake = new AbortController();
+  /** Since when the accounts lack a change, monotonic milliseconds; undefined if they lack none. */
+  #behindSince: number | undefined;
+  /** The first change since the pass in progress began. Monotonic milliseconds. */
+  #wokenAt: number | undefined;
   #lastFailure = '';
 
   constructor(options: BudgetControllerOptions) {
@@ -80,6 +86,30 @@ export class BudgetController {
     const stored = this.#accounts.stored.get(tenant);
     const state = limiter.stateOf(tenant);
     return stored && budgetStateOf({ tenant, ...stored, state }, clock.now());
+  }
+
+  /** For how long the accounts lack a change, milliseconds; `Infinity` until they are built. */
+  get staleMs(): number {
+    if (!this.#accounts.areMade) return Number.POSITIVE_INFINITY;
+    const since = this.#behindSince ?? this.#wokenAt;
+    return since === undefined ? 0 : this.#options.clock.monotonic() - since;
+  }
+
+  /** The sequence number of the last event that the accounts contain. */
+  get position(): number {
+    return this.#accounts.position;
+  }
+
+  /**
+   * What is left of a tenant's budget when usage counts that the ledger does not have yet.
+   * Undefined without a budget.
+   */
+  left(tenant: string, open: readonly OpenUsage[]): BudgetLeft | undefined {
+    const { clock, limiter } = this.#options;
+    const stored = this.#accounts.stored.get(tenant);
+    if (stored === undefined) return undefined;
+    const [state, maySuspend] = [limiter.stateOf(tenant), limiter.maySuspend(tenant)];
+    return budgetLeft(stored, { open, state, maySuspend }, clock.now());
   }
 
   /**
@@ -149,6 +179,7 @@ export class BudgetController {
   }
 
   #wakeUp(): void {
+    this.#wokenAt ??= this.#options.clock.monotonic();
     // One shared reason: without it each abort creates an error with a stack.
     this.#wake.abort(WOKEN);
   }
@@ -170,6 +201,8 @@ export class BudgetController {
   /** Runs one pass. Returns when the next is due if nothing wakes it, ms since the epoch. */
   async #tryPass(signal: AbortSignal): Promise<number> {
     const { clock, logger } = this.#options;
+    this.#behindSince ??= this.#wokenAt;
+    this.#wokenAt = undefined;
     try {
       const until = await this.#pass(signal);
       this.#lastFailure = '';
@@ -194,6 +227,7 @@ export class BudgetController {
     await this.#readCredits();
     if (!(await this.#updateAccounts(signal))) return soon;
     const areOpen = await this.#openBooks(signal);
+    if (areOpen) this.#behindSince = undefined;
     await this.#evaluate();
     await prepaid.save(this.#accounts.pricesOf);
     if (this.#credited.size > 0) return clock.now();

@@ -73,6 +73,11 @@ export class BudgetLimiter {
     this.#options = options;
   }
 
+  /** Returns whether the budget of a tenant may suspend it. */
+  maySuspend(tenant: string): boolean {
+    return !this.#options.isSpared(tenant);
+  }
+
   /** The state that a tenant's budget gives it. */
   stateOf(tenant: string): BudgetMemory['state'] {
     return this.#memories?.get(tenant)?.state ?? 'active';
@@ -120,7 +125,7 @@ export class BudgetLimiter {
       for (const tenant of tenants) {
         const given = stored.get(tenant);
         if (given === undefined) continue;
-        const maySuspend = !this.#options.isSpared(tenant);
+        const maySuspend = this.maySuspend(tenant);
         const memory = memories.get(tenant);
         const evaluated = { ...given, maySuspend, memory, isComplete };
         decided.set(tenant, evaluate(evaluated, this.#options.clock.now()));

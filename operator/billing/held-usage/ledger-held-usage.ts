@@ -68,15 +68,24 @@ export class HeldUsage {
     if (forgotten.length > 0) await ledger.writeRecords(forgotten);
   }
 
-  /** Appends events in one transaction, or holds them. */
-  async push(events: readonly UsageEvent[]): Promise<PushOutcome> {
+  /**
+   * Appends events in one transaction, or holds them. Changes the records of `sums` in the same
+   * transaction; sums of an intake are held beyond {@link MOST_HELD}, because it keeps to
+   * {@link room}.
+   */
+  async push(
+    events: readonly UsageEvent[],
+    sums?: { readonly records: readonly RecordChange[] },
+  ): Promise<PushOutcome> {
     const outcome = await this.#lock.runShared(async () => {
       const isOrdinary = events.every(
-        ({ id, tenant }) => this.#isKnown(tenant) && !this.#ids.has(id),
+        ({ id, tenant }) => this.isKnown(tenant) && !this.#ids.has(id),
       );
-      return isOrdinary ? this.#options.ledger.append({ events }) : undefined;
+      return isOrdinary ? append(this.#options.ledger, events, sums?.records ?? []) : undefined;
     });
-    if (outcome === undefined) return this.#lock.runExclusive(() => this.#pushChecked(events));
+    if (outcome === undefined) {
+      return this.#lock.runExclusive(() => this.#pushChecked(events, sums));
+    }
     return outcome.kind === 'failed' ? outcome : { ...outcome, held: new Map() };
   }
 
@@ -115,7 +124,7 @@ export class HeldUsage {
   async rename(tenant: string, to: string): Promise<HeldDecision> {
     const { isMeasuredHere } = this.#options;
     if (tenant === to) return refused(`the same name: to: ${quote(to)}: give another tenant`);
-    if (!this.#isKnown(to) && !(await this.#options.wasServed(to))) {
+    if (!this.isKnown(to) && !(await this.#options.wasServed(to))) {
       return refused(
         `unknown tenant: to: ${quote(to)}: give a tenant of GET /api/v1/tenants, or release the events as they are`,
       );
@@ -144,7 +153,13 @@ export class HeldUsage {
     }
   }
 
-  #isKnown(tenant: string): boolean {
+  /** How many more events may be held. */
+  room(): number {
+    return MOST_HELD - this.#heldEvents();
+  }
+
+  /** Whether the events of a tenant are appended without a decision. */
+  isKnown(tenant: string): boolean {
     if (this.#held.has(tenant)) return this.#options.isDiscovered(tenant);
     return this.#admitted.has(tenant) || this.#options.isDiscovered(tenant);
   }
@@ -167,7 +182,10 @@ export class HeldUsage {
   }
 
   /** Handles a push with an unknown tenant, or with an id that the ledger cannot check alone. */
-  async #pushChecked(events: readonly UsageEvent[]): Promise<PushOutcome> {
+  async #pushChecked(
+    events: readonly UsageEvent[],
+    sums?: { readonly records: readonly RecordChange[] },
+  ): Promise<PushOutcome> {
     const { ledger, clock } = this.#options;
     const at = clock.now();
     const { strangers, admitted } = await this.#evaluateTenants(events);
@@ -191,12 +209,13 @@ export class HeldUsage {
         heldAnswer.set(event.tenant, (heldAnswer.get(event.tenant) ?? 0) + 1);
       }
     }
-    if (toHold.size > 0 && this.#heldEvents() + toHold.size > MOST_HELD) {
+    if (sums === undefined && toHold.size > Math.max(0, this.room())) {
       return { kind: 'too-much-held' };
     }
     const records = [
       ...admitted.map((tenant) => this.#records.putAdmitted(tenant, at)),
       ...[...toHold.values()].map((one) => this.#records.putHeld(one)),
+      ...(sums?.records ?? []),
     ];
     const outcome = await append(
       ledger,
@@ -218,7 +237,7 @@ export class HeldUsage {
     const strangers = new Set<string>();
     const admitted: string[] = [];
     for (const tenant of new Set(events.map((event) => event.tenant))) {
-      if (this.#isKnown(tenant)) continue;
+      if (this.isKnown(tenant)) continue;
       const passes =
         !this.#held.has(tenant) && (unknownTenants() === 'create' || (await wasServed(tenant)));
       if (passes) admitted.push(tenant);

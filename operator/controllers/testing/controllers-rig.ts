@@ -8,7 +8,7 @@ import {
 import { connectWith } from '../../kubernetes/testing/connect.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
-import { COLLECTOR_METRICS } from '../../model/catalog.ts';
+import { BUILT_IN_METRICS } from '../../model/catalog.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import type { Retired } from '../billing-destination.ts';
 import { createControllers } from '../controllers.ts';
@@ -82,7 +82,7 @@ export async function startControllers(options: ControllersRigOptions): Promise<
     },
     ledger: { stats: () => engine.ledger.stats() },
     records: options.records ?? createMemoryLedger(),
-    knowsMetric: (code) => COLLECTOR_METRICS.some((metric) => metric.code === code),
+    knowsMetric: (code) => BUILT_IN_METRICS.some((metric) => metric.code === code),
     enforcement: {
       mode: () => engine.enforcement.mode(),
       status: () => engine.enforcement.status(),

@@ -224,7 +224,42 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
         atLimit: 'suspend',
         grace: { time: '24h' },
       },
-      ingest: { unknownTenants: 'create' },
+      ingest: {
+        unknownTenants: 'create',
+        window: '30m',
+        lateFor: '24h',
+        subjects: [{ subject: 'team-*', tenant: 'acme' }],
+        cloudEvents: [
+          {
+            type: 'acme.completion',
+            subject: "$.team['id']",
+            subjectPrefix: 'team:',
+            ignoreSubjects: ['probe'],
+            tokens: {
+              input: '$.usage.in',
+              output: '$.usage.out',
+              cacheRead: '$.usage.cached',
+              cacheWrite: '$.usage.written',
+              reasoning: '$.usage.thought',
+              inputIncludesCached: false,
+              outputIncludesReasoning: true,
+              dimensions: { model: '$.model' },
+            },
+          },
+          { preset: 'kong', tokens: { count: '$.tokens', kind: '$.type' } },
+          {
+            type: 'acme.image',
+            metrics: [
+              {
+                metric: 'llm_tokens',
+                value: '$.images[0].count',
+                unit: 'tokens',
+                dimensions: { model: '$.model' },
+              },
+            ],
+          },
+        ],
+      },
       portal: {
         name: 'Example Cloud',
         logo: 'data:image/svg+xml;base64,PHN2Zy8+',
@@ -301,7 +336,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
           metric: 'tenant_gpu_hours',
           match: { sku: 'h100', capacity_type: 'spot' },
           rates: [
-            { from: '2026-01-01', amount: '1.25' },
+            { from: '2026-01-01', amount: '1.25', per: 'thousand' },
             { from: '2026-12-01', withdrawn: true },
           ],
         },

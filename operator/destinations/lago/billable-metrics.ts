@@ -1,4 +1,5 @@
 import type { MetricDefinition } from '../../model/catalog.ts';
+import { TOKEN_KINDS } from '../../model/cloud-event-rule.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { isRecord } from '../../model/is-record.ts';
 import type { Clock } from '../../telemetry/clock.ts';
@@ -37,6 +38,7 @@ export type LagoMetricsOutcome =
 const CLOSED_VALUES: Readonly<Record<string, readonly string[]>> = {
   capacity_type: ['on-demand', 'spot', 'preemptible', 'reserved'],
   billing_mode: ['shared', 'dedicated_node', 'private_node'],
+  token_type: TOKEN_KINDS,
 };
 
 /**
@@ -52,6 +54,11 @@ const KEYS = [
   'billing_mode',
   'tenant_class',
   'region',
+  'model',
+  'provider',
+  'token_type',
+  'context_tier',
+  'service_tier',
 ] as const;
 /** The bound of values of a key; prices hardly depend on a key with more. */
 const MAX_VALUES = 200;

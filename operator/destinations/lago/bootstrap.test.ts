@@ -1,8 +1,10 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { FakeLagoOptions } from '../../../e2e/fakes/lago/lago.ts';
+import { testEvent } from '../../ledger/testing/events.ts';
 import { Secret } from '../../model/secret.ts';
 import type { LagoSettings } from './settings.ts';
 import type { MetricDefinition } from '../../model/catalog.ts';
+import { testTenant } from '../testing/context.ts';
 import { createLagoWorld, LAGO_METRICS, type LagoWorld, NEVER } from './testing/lago-world.ts';
 
 const worlds: LagoWorld[] = [];
@@ -31,7 +33,7 @@ const tokens: MetricDefinition = {
   dimensions: ['model'],
 };
 
-test('nine metrics and a plan with one charge of 0 for each are there after the start', async () => {
+test('the metrics and a plan with one charge of 0 for each are there after the start', async () => {
   const { lago, bootstrap } = await world();
   await bootstrap();
   expect(
@@ -50,6 +52,8 @@ test('nine metrics and a plan with one charge of 0 for each are there after the 
     ['tenant_network_egress_gb', 'egress_gb', 'sum_agg'],
     ['tenant_lb_hours', 'lb_hours', 'sum_agg'],
     ['tenant_private_node_hours', 'private_node_hours', 'sum_agg'],
+    ['tenant_inference_tokens', 'tokens', 'sum_agg'],
+    ['tenant_inference_requests', 'requests', 'sum_agg'],
   ]);
   const plan = lago.state.plans.get('tenant-standard');
   expect(plan).toMatchObject({
@@ -68,6 +72,19 @@ test('nine metrics and a plan with one charge of 0 for each are there after the 
   ).toStrictEqual(LAGO_METRICS.map(({ code }) => [code, 'standard', { amount: '0' }]));
 });
 
+test('tokens cannot be priced by kind before the first request, nor by model after it', async () => {
+  const { lago, ready, destination } = await world();
+  await ready(testTenant());
+  const filters = () => lago.state.metrics.get('tenant_inference_tokens')?.filters;
+  const values = ['input', 'cache_read', 'cache_write', 'output', 'reasoning'];
+  expect(filters()).toStrictEqual([{ key: 'token_type', values }]);
+  const dimensions = { model: 'gpt-5', provider: 'openai', token_type: 'input' };
+  const event = { ...testEvent({}), metric: 'tenant_inference_tokens', unit: 'tokens', dimensions };
+  expect(await destination.send([event], NEVER)).toMatchObject([{ kind: 'delivered' }]);
+  expect(filters()).toContainEqual({ key: 'model', values: ['gpt-5'] });
+  expect(filters()).toContainEqual({ key: 'provider', values: ['openai'] });
+});
+
 test('a second start creates nothing and changes nothing', async () => {
   const { lago, bootstrap, restart, requests } = await world();
   await bootstrap();
@@ -84,7 +101,7 @@ test('a start that died half-way is completed by the next', async () => {
   expect((await dying.bootstrap(LAGO_METRICS, NEVER)).kind).toBe('retry');
   expect(lago.state.plans.size).toBe(0);
   expect(await restart().bootstrap(LAGO_METRICS, NEVER)).toStrictEqual({ kind: 'done' });
-  expect(lago.state.plans.get('tenant-standard')?.charges).toHaveLength(9);
+  expect(lago.state.plans.get('tenant-standard')?.charges).toHaveLength(11);
 });
 
 test('what another process created in the meantime is adopted', async () => {
@@ -95,7 +112,7 @@ test('what another process created in the meantime is adopted', async () => {
   await destination.bootstrap(LAGO_METRICS, NEVER);
   lago.misbehaviours.clear();
   expect(await destination.bootstrap(LAGO_METRICS, NEVER)).toStrictEqual({ kind: 'done' });
-  expect(lago.state.metrics.size).toBe(9);
+  expect(lago.state.metrics.size).toBe(11);
 });
 
 describe('a custom metric', () => {
@@ -119,7 +136,7 @@ describe('a custom metric', () => {
     expect(await destination.bootstrap([...LAGO_METRICS, tokens], NEVER)).toStrictEqual({
       kind: 'done',
     });
-    expect(lago.state.plans.get('tenant-standard')?.charges).toHaveLength(9);
+    expect(lago.state.plans.get('tenant-standard')?.charges).toHaveLength(11);
     expect(context.logger.lines.at(-1)).toBe(
       'warn [bootstrap] warning: this Lago cannot add charges to a plan: add them to "tenant-standard" by hand: tokens',
     );

@@ -24,7 +24,7 @@ afterEach(() => world.close());
 test('every metric sums the value and has one compound group key, each key of which must exist', async () => {
   await world.bootstrap();
   const { metrics } = world.metronome.state;
-  expect(metrics).toHaveLength(8);
+  expect(metrics).toHaveLength(10);
   expect(metrics.find(({ name }) => name === 'GPU hours [tenant_gpu_hours]')).toMatchObject({
     aggregation_type: 'SUM',
     aggregation_key: 'value',
@@ -39,13 +39,18 @@ test('every metric sums the value and has one compound group key, each key of wh
     ],
     group_keys: [['region', 'sku', 'capacity_type', 'billing_mode', 'tenant_cluster']],
   });
+  expect(metrics.find(({ name }) => name.endsWith('[tenant_inference_tokens]'))).toMatchObject({
+    group_keys: [
+      ['model', 'provider', 'token_type', 'context_tier', 'service_tier', 'tenant_cluster'],
+    ],
+  });
   expect(metrics.every(({ group_keys }) => group_keys.length === 1)).toBe(true);
 });
 
 test('a restart creates nothing that is there', async () => {
   await world.bootstrap();
   await world.restart().bootstrap(METRONOME_METRICS, NEVER);
-  expect(world.requests(CREATE)).toHaveLength(8);
+  expect(world.requests(CREATE)).toHaveLength(10);
 });
 
 test('a metric of one’s own is grouped by the keys that it declares', async () => {
@@ -66,7 +71,7 @@ test('a lost answer creates no second metric', async () => {
   const first = await world.destination.bootstrap(METRONOME_METRICS, NEVER);
   expect(first.kind).toBe('retry');
   await world.bootstrap();
-  expect(world.metronome.state.metrics).toHaveLength(8);
+  expect(world.metronome.state.metrics).toHaveLength(10);
 });
 
 test('a stored 500 is got over with a new key', async () => {
@@ -74,7 +79,7 @@ test('a stored 500 is got over with a new key', async () => {
   const first = await world.destination.bootstrap(METRONOME_METRICS, NEVER);
   expect(first).toMatchObject({ kind: 'retry', reason: 'Metronome API error 500' });
   await world.bootstrap();
-  expect(world.metronome.state.metrics).toHaveLength(8);
+  expect(world.metronome.state.metrics).toHaveLength(10);
 });
 
 test('a wrong token is reported as such', async () => {

@@ -163,7 +163,7 @@ describe('meters', () => {
     expect(await destination.send([gpuEvent()], NEVER)).toStrictEqual([DELIVERED]);
     const states = [...stripe.state.meters.values()].map(({ status }) => status);
     expect(states.filter((status) => status === 'active')).toHaveLength(1);
-    expect(stripe.state.meters.size).toBe(9);
+    expect(stripe.state.meters.size).toBe(11);
   });
 
   test('are made once for all lines that need them at the same time', async () => {

@@ -2,7 +2,7 @@ import type { IngestToken } from '../../settings/settings.ts';
 import type { PushOutcome } from '../../billing/held-usage/held-usage.ts';
 import type { HeldUsage } from '../../billing/held-usage/ledger-held-usage.ts';
 import type { EventOutcome } from '../../ledger/ledger.ts';
-import { type Catalog, isGeneralDimension } from '../../model/catalog.ts';
+import { type Catalog, isGeneralDimension, isMeasured } from '../../model/catalog.ts';
 import { completeEvent } from '../../model/complete-event.ts';
 import { EVENT_ID_PREFIX, scopedEventId } from '../../model/event-id.ts';
 import { EVENT_SCHEMA } from '../../model/event-schema.ts';
@@ -109,11 +109,11 @@ export async function ingestEvents(
     const beyond = beyondScope(completed.event, context.scope);
     if (beyond !== undefined) return { kind: 'out-of-scope', problem: beyond };
     const event = withScopedId(completed.event, context.scope);
-    const isMeasured = context.catalog.find(event.metric)?.source !== 'custom';
-    const metered = isMeasured ? context.meteredHere(event) : 'no';
+    const measured = isMeasured(context.catalog.find(event.metric));
+    const metered = measured ? context.meteredHere(event) : 'no';
     const refusal =
       windowRefusal(event) ??
-      (isMeasured ? foreignRegion(event, context.region) : undefined) ??
+      (measured ? foreignRegion(event, context.region) : undefined) ??
       (metered === 'yes' ? measuredHere(event) : undefined);
     if (refusal === undefined && metered === 'not-known-yet') return { kind: 'not-known-yet' };
     if (refusal !== undefined) {

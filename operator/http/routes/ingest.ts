@@ -1,13 +1,16 @@
-import type { Request } from 'express';
+import type { Request, Response } from 'express';
 import { Counter } from 'prom-client';
 import type { LedgerFailure } from '../../ledger/ledger.ts';
+import { eventMode } from '../../intake/cloud-events.ts';
+import { readReported } from '../../intake/read-reported.ts';
 import { createLabelLimit } from '../../telemetry/registry.ts';
 import { TimeSlice } from '../../telemetry/time-slice.ts';
 import { quote } from '../../model/validate-event.ts';
 import { ingestScope } from '../access.ts';
 import { ofOperator } from '../fleet/dispatch.ts';
-import type { ConcurrencyLimit } from '../limits.ts';
-import { type IngestAnswer, ingestEvents } from '../ingest/ingest-events.ts';
+import { type ConcurrencyLimit, IngestRate } from '../limits.ts';
+import { type IntakeAnswer, takeGatewayEvents } from '../ingest/gateway-events.ts';
+import { ingestEvents } from '../ingest/ingest-events.ts';
 import { createMeteredHere } from '../ingest/metered-here.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
 import { readQuery } from '../query.ts';
@@ -21,61 +24,135 @@ const MAX_EVENTS = 5000;
 const CLIENT_HEADER = 'X-Meterfeed-Client';
 const CLIENT_NAME = /^[a-z0-9._-]{1,64}$/;
 const DEFAULT_CLIENT = 'api';
+/** Gateways cannot send a header of ours. */
+const DEFAULT_GATEWAY = 'gateway';
 const MAX_CLIENT_SERIES = 200;
 
-/** POST /api/v1/events: usage that others have measured. */
+/**
+ * POST /api/v1/events: usage that others have measured, as usage events or as the CloudEvents of
+ * gateways.
+ */
 export function ingestRoute(context: RouteContext, memory: ConcurrencyLimit): Route {
+  const { views, clock, limits } = context;
+  const rates = {
+    requests: new IngestRate('requests', limits.requestsPerSecond, clock),
+    events: new IngestRate('events', limits.eventsPerSecond, clock),
+  };
+  const count = createIngestCounter(context);
+  const takeUsageEvents = usageEventsHandler(context, count);
+  return {
+    method: 'post',
+    path: '/api/v1/events',
+    access: 'ingest',
+    hub: 'refused',
+    summary: 'push usage events, or the CloudEvents of gateways',
+    handlers: [
+      (request, response, next) => {
+        readQuery(request, []);
+        refuseWhenFull(context);
+        readClient(request, DEFAULT_CLIENT);
+        rates.events.take(request, response);
+        next();
+      },
+      readBody({
+        maxBytes: MAX_BODY_BYTES,
+        memory,
+        others: (headers) => eventMode(headers) !== undefined,
+      }),
+      async (request, response) => {
+        const reported = readReported(
+          bodyOf(request),
+          request.headers,
+          views.settings().ingest,
+          clock.now(),
+        );
+        if (reported.kind === 'unreadable') throw new Problem(reported.status, reported.problem);
+        if (reported.kind === 'usage-events') {
+          rates.requests.take(request, response);
+          return takeUsageEvents(request, response);
+        }
+        const intake = ofOperator(views.intake);
+        if (!intake.stats().ready) throw notReady();
+        const { requests, refused, ignored } = reported;
+        const more = requests.length + refused.length + ignored - 1;
+        if (more > 0) rates.events.take(request, response, more);
+        const client = readClient(request, DEFAULT_GATEWAY);
+        const outcome = await takeGatewayEvents(
+          reported,
+          { client, scope: ingestScope(response) },
+          intake,
+        );
+        if (outcome.kind !== 'answered') throw ledgerProblem(outcome);
+        const { answer } = outcome;
+        count(client, {
+          accepted: answer.accepted,
+          duplicate: answer.repeated,
+          rejected: answer.refused.length,
+          ignored,
+        });
+        if (answer.refused.length === 0) response.status(204).end();
+        else response.json(showIntakeAnswer(answer));
+      },
+    ],
+  };
+}
+
+/** Returns the handler of bodies of our own usage events. */
+function usageEventsHandler(
+  context: RouteContext,
+  count: CountEvents,
+): (request: Request, response: Response) => Promise<void> {
   const { views, ledger, clock } = context;
   const meteredHere = createMeteredHere(
     views.discovery,
     clock,
     () => views.settings().metering.maxBackfillMs,
   );
-  const count = createIngestCounter(context);
   const slice = new TimeSlice(clock);
-  return {
-    method: 'post',
-    path: '/api/v1/events',
-    access: 'ingest',
-    hub: 'refused',
-    summary: 'push usage events',
-    handlers: [
-      (request, _response, next) => {
-        readQuery(request, []);
-        refuseWhenFull(context);
-        readClient(request);
-        next();
+  return async (request, response) => {
+    const settings = views.settings();
+    const client = readClient(request, DEFAULT_CLIENT);
+    const inputs = readInputs(parseBody(request.body));
+    const outcome = await ingestEvents(
+      inputs,
+      {
+        client,
+        now: clock.now(),
+        region: settings.identity.region,
+        retentionMs: settings.ledger.retentionMs,
+        horizon: ledger.stats().horizon,
+        catalog: views.catalog(),
+        meteredHere: meteredHere(),
+        scope: ingestScope(response),
+        slice,
       },
-      readBody({ maxBytes: MAX_BODY_BYTES, memory }),
-      async (request, response) => {
-        const settings = views.settings();
-        const client = readClient(request);
-        const inputs = readInputs(parseBody(request.body));
-        const outcome = await ingestEvents(
-          inputs,
-          {
-            client,
-            now: clock.now(),
-            region: settings.identity.region,
-            retentionMs: settings.ledger.retentionMs,
-            horizon: ledger.stats().horizon,
-            catalog: views.catalog(),
-            meteredHere: meteredHere(),
-            scope: ingestScope(response),
-            slice,
-          },
-          ofOperator(views.held),
-        );
-        if (outcome.kind === 'not-known-yet') throw notKnownYet();
-        if (outcome.kind === 'out-of-scope') throw new Problem(403, outcome.problem);
-        if (outcome.kind === 'too-much-held') throw tooMuchHeld();
-        if (outcome.kind === 'failed') throw ledgerProblem(outcome);
-        count(client, outcome.answer);
-        const anyValid = outcome.answer.ids.length > 0;
-        response.status(anyValid ? 200 : 400).json(outcome.answer);
-      },
-    ],
+      ofOperator(views.held),
+    );
+    if (outcome.kind === 'not-known-yet') throw notKnownYet();
+    if (outcome.kind === 'out-of-scope') throw new Problem(403, outcome.problem);
+    if (outcome.kind === 'too-much-held') throw tooMuchHeld();
+    if (outcome.kind === 'failed') throw ledgerProblem(outcome);
+    const { accepted, duplicates, rejected, ids } = outcome.answer;
+    count(client, { accepted, duplicate: duplicates, rejected: rejected.length });
+    response.status(ids.length > 0 ? 200 : 400).json(outcome.answer);
   };
+}
+
+/** Without a body the bytes are none. */
+function bodyOf(request: Request): Buffer {
+  return Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
+}
+
+function showIntakeAnswer({ refused, ...counts }: IntakeAnswer) {
+  return {
+    ...counts,
+    refused: refused.map(({ reason, ...event }) => ({ ...event, error: reason })),
+  };
+}
+
+function notReady(): Problem {
+  const what = 'the rules of the MeteringPolicy or the requests of the last hours are not read yet';
+  return tryLater(503, 5, `${what}: nothing was recorded: try again in a few seconds`);
 }
 
 function refuseWhenFull({ ledger, stopping }: RouteContext): void {
@@ -85,8 +162,8 @@ function refuseWhenFull({ ledger, stopping }: RouteContext): void {
   throw tryLater(503, 60, 'no room: ledger volume: enlarge it or let destinations catch up');
 }
 
-function readClient(request: Request): string {
-  const name = request.get(CLIENT_HEADER) ?? DEFAULT_CLIENT;
+function readClient(request: Request, otherwise: string): string {
+  const name = request.get(CLIENT_HEADER) ?? otherwise;
   if (CLIENT_NAME.test(name)) return name;
   throw badRequest(
     `bad client name: ${CLIENT_HEADER}: ${quote(name)}: use 1 to 64 of a-z, 0-9, ".", "_", "-"`,
@@ -127,7 +204,9 @@ function ledgerProblem(failure: LedgerFailure): Problem {
   return tryLater(503, seconds, `ledger write failed: ${failure.message}: nothing was recorded`);
 }
 
-function createIngestCounter({ metrics }: RouteContext): (name: string, a: IngestAnswer) => void {
+type CountEvents = (client: string, outcomes: Readonly<Record<string, number>>) => void;
+
+function createIngestCounter({ metrics }: RouteContext): CountEvents {
   const counter = new Counter({
     name: 'meterfeed_ingested_events_total',
     help: 'Events pushed in through POST /api/v1/events, by client and outcome',
@@ -135,10 +214,10 @@ function createIngestCounter({ metrics }: RouteContext): (name: string, a: Inges
     registers: [metrics],
   });
   const limit = createLabelLimit(MAX_CLIENT_SERIES);
-  return (name, { accepted, duplicates, rejected }) => {
+  return (name, outcomes) => {
     const client = limit(name);
-    counter.inc({ client, outcome: 'accepted' }, accepted);
-    counter.inc({ client, outcome: 'duplicate' }, duplicates);
-    counter.inc({ client, outcome: 'rejected' }, rejected.length);
+    for (const [outcome, events] of Object.entries(outcomes)) {
+      counter.inc({ client, outcome }, events);
+    }
   };
 }

@@ -2,6 +2,7 @@ import { type Page, sendAsset } from '../dashboard/dashboard.ts';
 import { ConcurrencyLimit, Scans } from '../limits.ts';
 import { readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
+import { accessRoutes } from './access.ts';
 import { billingStateRoutes } from './billing-states.ts';
 import { catalogRoute } from './catalog.ts';
 import { correctionRoutes } from './corrections.ts';
@@ -18,6 +19,7 @@ import { gpusRoute } from './gpus.ts';
 import { healthRoutes } from './health.ts';
 import { heldTenantRoutes } from './held-usage.ts';
 import { ingestRoute } from './ingest.ts';
+import { intakeRoute } from './intake.ts';
 import { monthRoute } from './months.ts';
 import { portalTokenRoutes } from './portal-tokens.ts';
 import { reconcileRoute } from './reconcile.ts';
@@ -50,8 +52,9 @@ export function createRoutes(context: RouteContext, page: Page): readonly Route[
   const verifications = new ConcurrencyLimit(1, 'the ledger is being verified');
   const comparisons = new ConcurrencyLimit(CONCURRENT_COMPARISONS, 'too many plans at once');
   const routes = [
-    // First, because Express tries routes in order and this one is used most.
+    // First, because Express tries routes in order and these are used most.
     ingestRoute(context, memory),
+    ...accessRoutes(context),
     ...healthRoutes(context),
     statusRoute(context),
     fleetRoute(context),
@@ -70,6 +73,7 @@ export function createRoutes(context: RouteContext, page: Page): readonly Route[
     ...portalTokenRoutes(context, memory),
     ...creditRoutes(context, memory),
     ...heldTenantRoutes(context, memory),
+    intakeRoute(context),
     ...destinationRoutes(context, memory),
     destinationPlanRoute(context, comparisons),
     ...windowRoutes(context),

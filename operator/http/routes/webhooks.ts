@@ -6,7 +6,12 @@ import type { DestinationType } from '../../model/destination-type.ts';
 import type { InboxOutcome } from '../../billing/enforcement/inbox.ts';
 import { clientKey } from '../access.ts';
 import { ofOperator } from '../fleet/dispatch.ts';
-import { type ConcurrencyLimit, FailedAttempts, MOST_FAILED_SIGNATURES } from '../limits.ts';
+import {
+  ClientCounts,
+  type ConcurrencyLimit,
+  FAILURES_WINDOW_MS,
+  MOST_FAILED_SIGNATURES,
+} from '../limits.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
 import { readBody } from '../request-body.ts';
@@ -42,7 +47,7 @@ export function webhookRoute(
   { views, clock, logger }: RouteContext,
   memory: ConcurrencyLimit,
 ): Route {
-  const attempts = new FailedAttempts(clock, MOST_FAILED_SIGNATURES);
+  const attempts = new ClientCounts(clock, MOST_FAILED_SIGNATURES, FAILURES_WINDOW_MS);
   const log = new CauseLog(logger, clock);
   return {
     method: 'post',

@@ -77,6 +77,7 @@ export function loadApiDocument(): ApiDocument {
     },
     check: (answer) => {
       const pointer = contentPointer(document, answer);
+      if (pointer === undefined) return;
       const validate = validatorAt([...pointer, 'schema']);
       for (const value of valuesOf(answer)) {
         if (validate(value)) continue;
@@ -103,8 +104,8 @@ function operationsOf(paths: Record<string, Json>): string[] {
     .toSorted();
 }
 
-/** Where the document describes the body of an answer. */
-function contentPointer(document: Json, answer: ReceivedAnswer): string[] {
+/** Where the document describes the body of an answer; undefined for an answer without one. */
+function contentPointer(document: Json, answer: ReceivedAnswer): string[] | undefined {
   const { contentType, status } = answer;
   const template = templateOf(Object.keys(document['paths'] as Json), answer.path);
   const item = template === undefined ? undefined : at(document, ['paths', template]);
@@ -114,6 +115,7 @@ function contentPointer(document: Json, answer: ReceivedAnswer): string[] {
   const responses = isKnown ? ['paths', template, method, 'responses'] : undefined;
   const pointer = responses === undefined ? ERROR : responsePointer(document, responses, status);
   const content = at(document, [...pointer, 'content']) as Json | undefined;
+  if (content === undefined && answer.text === '') return undefined;
   const media = contentType.split(';', 1)[0] ?? '';
   if (content === undefined || !(media in content)) {
     throw new Error(`${nameOf(answer)}: "${media}" is not documented`);

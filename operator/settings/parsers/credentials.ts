@@ -2,9 +2,16 @@ import { Secret } from '../../model/secret.ts';
 import { splitItems } from './lists.ts';
 import { invalid, type Parser, valid } from './parser.ts';
 
+/** What an ingest token is for: to push usage, to ask for access, and to stand in a path. */
+export type TokenUse = (typeof TOKEN_USES)[number];
+
+const TOKEN_USES = ['events', 'access', 'path'] as const;
+
 /** A token of `POST /api/v1/events` with its scope. Without a list it may push everything. */
 export interface IngestToken {
   readonly token: Secret;
+  /** `events` alone when absent (docs/how-to/ai-gateways.md#tokens). */
+  readonly uses?: readonly TokenUse[];
   /** Metric codes of the catalogue. */
   readonly metrics?: readonly string[];
   readonly tenants?: readonly string[];
@@ -42,13 +49,17 @@ export function secrets(): Parser<readonly Secret[]> {
   };
 }
 
-const SCOPE_FORM = 'write token;metrics=a|b;tenants=x|y, each part once and not empty';
+const SCOPE_FORM =
+  'write token;metrics=a|b;tenants=x|y;use=events|access|path, each part once and not empty';
 
-/** As {@link secrets}, each with an optional scope: `token;metrics=a|b;tenants=x|y`. */
+/** A secret in a path: nobody guesses it, and no client has to encode it. */
+const PATH_SECRET = /^[A-Za-z0-9._~-]{24,}$/;
+
+/** As {@link secrets}, each with an optional scope: `token;metrics=a|b;tenants=x|y;use=events`. */
 export function ingestTokens(): Parser<readonly IngestToken[]> {
   const plain = secrets();
   return {
-    accepts: `${plain.accepts} with optional \`;metrics=a\\|b;tenants=x\\|y\``,
+    accepts: `${plain.accepts} with optional \`;metrics=a\\|b;tenants=x\\|y;use=events\\|access\\|path\``,
     parse(text) {
       const parsed = plain.parse(text);
       if (parsed.kind === 'problem') return parsed;
@@ -56,6 +67,10 @@ export function ingestTokens(): Parser<readonly IngestToken[]> {
       for (const item of parsed.value) {
         const token = withScope(item.reveal());
         if (token === undefined) return invalid('not a scope', SCOPE_FORM);
+        if (!isUsable(token)) {
+          const form = 'take at least 24 of A-Z, a-z, 0-9, ".", "_", "~", "-"';
+          return invalid('not for a path', `${form}, with use=events|path or use=access|path`);
+        }
         tokens.push(token);
       }
       const distinct = new Set(tokens.map(({ token }) => token.reveal()));
@@ -76,13 +91,20 @@ function withScope(text: string): IngestToken | undefined {
   for (const part of text.slice(at + 1).split(';')) {
     const [name = '', ...values] = part.split('=');
     const items = values.join('=').split('|');
-    const known = name === 'metrics' || name === 'tenants';
+    const known = name === 'metrics' || name === 'tenants' || name === 'use';
     if (!known || scope.has(name) || items.includes('')) return undefined;
     scope.set(name, items);
   }
   if (at === 0) return undefined;
-  const [metrics, tenants] = [scope.get('metrics'), scope.get('tenants')];
-  return { token: new Secret(text.slice(0, at)), metrics, tenants };
+  const [metrics, tenants, named] = ['metrics', 'tenants', 'use'].map((name) => scope.get(name));
+  const uses = named && TOKEN_USES.filter((use) => named.includes(use));
+  if (uses?.length !== named?.length) return undefined;
+  return { token: new Secret(text.slice(0, at)), metrics, tenants, ...(uses && { uses }) };
+}
+
+function isUsable({ token, uses }: IngestToken): boolean {
+  if (uses?.includes('path') !== true) return true;
+  return uses.length > 1 && PATH_SECRET.test(token.reveal());
 }
 
 function secretProblem(text: string) {

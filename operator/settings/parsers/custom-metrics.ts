@@ -1,4 +1,4 @@
-import { COLLECTOR_METRICS, type CustomMetric } from '../../model/catalog.ts';
+import { BUILT_IN_METRICS, type CustomMetric } from '../../model/catalog.ts';
 import { RESERVED_KEYS } from '../../model/event-schema.ts';
 import { isRecord } from '../../model/is-record.ts';
 import { fieldItems } from './lists.ts';
@@ -11,12 +11,12 @@ const MOST_KEYS = 16;
 const FIX = 'write code:unit or code:unit:key|key';
 
 const UNIT = text(64);
-const MEASURED = new Set(COLLECTOR_METRICS.map((metric) => metric.code));
+const BUILT_IN = new Set(BUILT_IN_METRICS.map((metric) => metric.code));
 const RESERVED = new Set<string>(RESERVED_KEYS);
 
 /**
- * `code:unit[:key|key],...`; in a field a list of `code`, `unit` and `dimensions`. Refuses a code
- * that the collector measures.
+ * `code:unit[:key|key],...`; in a field a list of `code`, `unit` and `dimensions`. Refuses the
+ * code of a built-in metric.
  */
 export function customMetrics(): Parser<readonly CustomMetric[]> {
   return {
@@ -64,7 +64,7 @@ function checked({ code, unit, dimensions }: CustomMetric): Parsed<CustomMetric>
       'begin with a small letter; use a-z, 0-9 and _, at most 100',
     );
   }
-  if (MEASURED.has(code)) return invalid('measured by the operator itself', 'choose another code');
+  if (BUILT_IN.has(code)) return invalid('a built-in metric', 'choose another code');
   if (unit === '') return invalid('no unit', FIX);
   const parsedUnit = UNIT.parse(unit);
   if (parsedUnit.kind === 'problem') return parsedUnit;

@@ -67,13 +67,13 @@ const HOUR_MS = 3_600_000;
 const SECOND_MS = 1_000;
 
 /**
- * The window size: 10s to 1h. It divides an hour, so that windows align with billing hours. It has
- * whole seconds, because event ids contain times to the second (docs/reference/events.md#ids).
+ * The window size: `least` to 1h. It divides an hour, so that windows align with billing hours. It
+ * has whole seconds, because event ids contain times to the second (docs/reference/events.md#ids).
  */
-export function windowSize(): Parser<number> {
-  const range = duration('10s', '1h');
+export function windowSize(least = '10s'): Parser<number> {
+  const range = duration(least, '1h');
   return {
-    accepts: '10s to 1h, whole seconds, a divisor of an hour',
+    accepts: `${least} to 1h, whole seconds, a divisor of an hour`,
     parse(text) {
       const parsed = range.parse(text);
       if (parsed.kind === 'problem') return parsed;

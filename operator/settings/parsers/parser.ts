@@ -11,6 +11,8 @@ export interface ParseProblem {
   readonly fix: string;
   /** The wrong part of the input; absent when all of it is wrong. */
   readonly input?: string;
+  /** The wrong part of a custom resource's field: `[1].tokens.input`. */
+  readonly at?: string;
 }
 
 /** Parses one kind of value and describes the accepted values. */

@@ -1,5 +1,6 @@
+import { cloudEventRules, presetRules, subjectRules } from '../parsers/cloud-event-rules.ts';
 import { headers, ingestTokens, secrets } from '../parsers/credentials.ts';
-import { duration } from '../parsers/durations.ts';
+import { duration, windowSize } from '../parsers/durations.ts';
 import { enforcementRules } from '../parsers/enforcement-rules.ts';
 import { listenAddress } from '../parsers/hosts.ts';
 import { ledgerUrls } from '../parsers/ledger-url.ts';
@@ -73,6 +74,36 @@ export const INGEST = {
     default: 'hold',
     fields: ['MeteringPolicy spec.ingest.unknownTenants'],
     test: 'operator/http/held-usage.test.ts',
+  },
+  windowMs: {
+    meaning: 'The size of the windows in which requests of AI gateways are summed.',
+    parser: windowSize('60s'),
+    default: '1h',
+    fields: ['MeteringPolicy spec.ingest.window'],
+    test: 'operator/controllers/ingest-fields.test.ts',
+  },
+  lateForMs: {
+    meaning: 'How late an event of an AI gateway may arrive and still count.',
+    parser: duration('0s', '24h'),
+    default: '2h',
+    fields: ['MeteringPolicy spec.ingest.lateFor'],
+    test: 'operator/controllers/ingest-fields.test.ts',
+  },
+  subjects: {
+    meaning: 'The tenants of the users, teams or keys that AI gateways name.',
+    parser: subjectRules(),
+    default: 'none',
+    fields: ['MeteringPolicy spec.ingest.subjects'],
+    test: 'operator/intake/read-reported.test.ts',
+  },
+  cloudEvents: {
+    meaning:
+      'How events of AI gateways become usage (docs/how-to/ai-gateways.md#a-rule-of-your-own).',
+    parser: cloudEventRules(),
+    absent: presetRules(),
+    otherwise: 'all presets',
+    fields: ['MeteringPolicy spec.ingest.cloudEvents'],
+    test: 'operator/intake/read-reported.test.ts',
   },
 } as const satisfies SettingTable;
 
@@ -196,7 +227,7 @@ export const PROCESS_VARIABLES = {
   },
   INGEST_TOKEN: {
     meaning:
-      'Tokens of `POST /api/v1/events`, each for everything or for named metrics and tenants. Without this and API_TOKEN nobody can push.',
+      'Tokens of `POST /api/v1/events` and of access checks, each for everything or for named metrics and tenants (docs/how-to/ai-gateways.md#tokens). Without this and API_TOKEN nobody can push.',
     parser: ingestTokens(),
     otherwise: 'API_TOKEN',
     shown: 'masked',

@@ -5,7 +5,7 @@ import {
 } from '../../../../e2e/fakes/lago/lago.ts';
 import { Secret } from '../../../model/secret.ts';
 import type { LagoSettings } from '../settings.ts';
-import { COLLECTOR_METRICS, type MetricDefinition } from '../../../model/catalog.ts';
+import { BUILT_IN_METRICS, type MetricDefinition } from '../../../model/catalog.ts';
 import type { Tenant } from '../../../model/tenant.ts';
 import { createTestContext, type TestContext, testTenant } from '../../testing/context.ts';
 import { systemClock } from '../../../telemetry/system-clock.ts';
@@ -15,7 +15,7 @@ import { Lago } from '../lago.ts';
 export const LAGO_NOW = Date.UTC(2026, 10, 21, 9, 5, 0);
 
 /** The metrics that go to Lago (docs/reference/events.md#metrics). */
-export const LAGO_METRICS = COLLECTOR_METRICS.filter(
+export const LAGO_METRICS = BUILT_IN_METRICS.filter(
   ({ code }) => code !== 'tenant_gpu_downtime_hours',
 );
 

@@ -6,7 +6,7 @@ import { Secret } from '../../../model/secret.ts';
 import type { MetronomeSettings } from '../settings.ts';
 import type { Clock } from '../../../telemetry/clock.ts';
 import { systemClock } from '../../../telemetry/system-clock.ts';
-import { COLLECTOR_METRICS, type MetricDefinition } from '../../../model/catalog.ts';
+import { BUILT_IN_METRICS, type MetricDefinition } from '../../../model/catalog.ts';
 import type { ProvisionOutcome } from '../../destination.ts';
 import type { Tenant } from '../../../model/tenant.ts';
 import { createTestContext, type TestContext, testTenant } from '../../testing/context.ts';
@@ -21,7 +21,7 @@ export const METRONOME_NOW = Date.UTC(2026, 10, 21, 9, 5, 0);
  * The metrics that go to Metronome: all but the informational ones
  * (docs/reference/events.md#metrics).
  */
-export const METRONOME_METRICS = COLLECTOR_METRICS.filter(({ informational }) => !informational);
+export const METRONOME_METRICS = BUILT_IN_METRICS.filter(({ informational }) => !informational);
 
 export const { signal: NEVER } = new AbortController();
 

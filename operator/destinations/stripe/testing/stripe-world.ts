@@ -6,7 +6,7 @@ import {
 } from '../../../../e2e/fakes/stripe/stripe.ts';
 import { Secret } from '../../../model/secret.ts';
 import type { StripeSettings } from '../settings.ts';
-import { COLLECTOR_METRICS } from '../../../model/catalog.ts';
+import { BUILT_IN_METRICS } from '../../../model/catalog.ts';
 import { parseDecimal } from '../../../model/decimal.ts';
 import { SCHEMA_VERSION, type UsageEvent } from '../../../model/event.ts';
 import type { ProvisionOutcome } from '../../destination.ts';
@@ -21,7 +21,7 @@ export const WINDOW_START = '2026-11-21T09:00:00Z';
 /**
  * The metrics that go to Stripe: all but the informational ones (docs/reference/events.md#metrics).
  */
-export const STRIPE_METRICS = COLLECTOR_METRICS.filter(({ informational }) => !informational);
+export const STRIPE_METRICS = BUILT_IN_METRICS.filter(({ informational }) => !informational);
 
 export const { signal: NEVER } = new AbortController();
 

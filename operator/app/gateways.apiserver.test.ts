@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest';
+import { useOwnTestCluster } from '../../e2e/control-plane/test-cluster.ts';
+import { startBudgetWorld } from './testing/budget-world.ts';
+
+const host = useOwnTestCluster();
+const PATIENCE = { timeout: 150_000, interval: 250 };
+const IN_PATH = 'in-path-canary-77d0c2a94e51';
+const METRIC = 'tenant_inference_tokens';
+
+test('a tenant is refused as soon as accepted tokens use its budget up, and also after a restart', {
+  timeout: 300_000,
+}, async () => {
+  await using world = await startBudgetWorld(host, {
+    INGEST_TOKEN: `${IN_PATH};use=events|access|path`,
+  });
+  await world.setBudget({ amount: '100', metric: METRIC, period: 'month', atLimit: 'suspend' });
+  const base = `${world.address}/ingest/${IN_PATH}/api/v1`;
+  const question = `${base}/customers/${world.tenant}/entitlements/inference-tokens/value?model=m`;
+  const asked = async (): Promise<unknown> => {
+    const response = await fetch(question);
+    return response.status === 200 ? response.json() : response.status;
+  };
+  await expect
+    .poll(asked, PATIENCE)
+    .toMatchObject({ hasAccess: true, balance: 100, usage: 0, unit: METRIC });
+  const report = async (id: string, model: string): Promise<number> => {
+    const data = { model, prompt_tokens: 40, completion_tokens: 25 };
+    const event = { specversion: '1.0', type: 'litellm_tokens', source: 'litellm-proxy', id };
+    const { status } = await fetch(`${base}/events`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/cloudevents+json' },
+      body: JSON.stringify({ ...event, subject: world.tenant, data }),
+    });
+    return status;
+  };
+  expect(await report('one', 'm')).toBe(204);
+  expect(await report('one', 'm')).toBe(204);
+  expect(await asked()).toMatchObject({ hasAccess: true, balance: 35, usage: 65 });
+  expect(await report('two', 'another')).toBe(204);
+  const refused = { hasAccess: false, reason: 'usage_limit_reached', usage: 130, overage: 30 };
+  expect(await asked()).toMatchObject(refused);
+  await world.stop();
+  await world.start();
+  await expect.poll(asked, PATIENCE).toMatchObject(refused);
+  expect(await report('one', 'm')).toBe(204);
+  expect(await asked()).toMatchObject(refused);
+});

@@ -1,0 +1,70 @@
+import type { Refused } from '../../intake/dead-letters.ts';
+import type { AcceptOutcome } from '../../intake/admission.ts';
+import type { Intake } from '../../intake/intake.ts';
+import type { ReportedRequest } from '../../intake/reported-request.ts';
+import type { Reported } from '../../intake/read-reported.ts';
+import { quote } from '../../model/validate-event.ts';
+import type { IngestToken } from '../../settings/settings.ts';
+
+type Scope = Pick<IngestToken, 'metrics' | 'tenants'>;
+
+/** What became of the events of a gateway (docs/reference/openapi.yaml). */
+export interface IntakeAnswer {
+  readonly accepted: number;
+  readonly repeated: number;
+  /** Events without usage, or of a type without a rule. */
+  readonly ignored: number;
+  /** Events that cannot count, with their reasons. They are kept as dead letters. */
+  readonly refused: readonly Refused[];
+}
+
+export type TakeOutcome =
+  | { readonly kind: 'answered'; readonly answer: IntakeAnswer }
+  | Exclude<AcceptOutcome, { kind: 'taken' }>;
+
+/**
+ * Durably takes the events of one body. An event that cannot count, or that the token does not
+ * allow, never keeps the others out: gateways drop the whole batch then.
+ */
+export async function takeGatewayEvents(
+  { requests, refused, ignored }: Extract<Reported, { kind: 'reported' }>,
+  { client, scope }: { readonly client: string; readonly scope: Scope },
+  intake: Pick<Intake, 'accept'>,
+): Promise<TakeOutcome> {
+  const allowed: ReportedRequest[] = [];
+  const kept: Refused[] = refused.map(({ id, source, reason }) => ({ id, source, reason }));
+  for (const request of requests) {
+    const reason = beyondScope(request, scope);
+    if (reason === undefined) allowed.push(request);
+    else kept.push({ subject: request.subject, reason });
+  }
+  if (allowed.length + kept.length === 0) return answered(0, 0, ignored, []);
+  const outcome = await intake.accept(allowed, client, kept);
+  if (outcome.kind !== 'taken') return outcome;
+  const counts = { accepted: 0, repeated: 0 };
+  for (const [index, reception] of outcome.receptions.entries()) {
+    const subject = allowed[index]?.subject;
+    if (reception.kind === 'refused') kept.push({ subject, reason: reception.reason });
+    else counts[reception.kind] += 1;
+  }
+  return answered(counts.accepted, counts.repeated, ignored, kept);
+}
+
+function answered(
+  accepted: number,
+  repeated: number,
+  ignored: number,
+  refused: readonly Refused[],
+): TakeOutcome {
+  return { kind: 'answered', answer: { accepted, repeated, ignored, refused } };
+}
+
+/** Why the token does not allow a request; undefined when it does. */
+function beyondScope(
+  { tenant, quantities }: ReportedRequest,
+  { metrics, tenants }: Scope,
+): string | undefined {
+  if (tenants?.includes(tenant) === false) return `token not for this tenant: ${quote(tenant)}`;
+  const other = quantities.find(({ metric }) => metrics?.includes(metric) === false);
+  return other && `token not for this metric: ${quote(other.metric)}`;
+}
