@@ -152,7 +152,7 @@ async function knownGaps(facts: LedgerFacts) {
 
 async function readPolicy(path: string): Promise<PolicySettings> {
   const { spec } = (parse(await readFile(path, 'utf8')) ?? {}) as { spec?: MeteringPolicySpec };
-  const defaults = { settlingDelayMs: 0, windowMs: 60_000 };
+  const defaults = { settlingDelayMs: 0, windowMs: 60_000, customMetrics: [] };
   const translated = spec && translatePolicy(spec, defaults);
   if (translated?.kind === 'settings') return translated.settings;
   const why =

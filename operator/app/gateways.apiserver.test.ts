@@ -14,10 +14,10 @@ test('a tenant is refused as soon as accepted tokens use its budget up, and also
     INGEST_TOKEN: `${IN_PATH};use=events|access|path`,
   });
   await world.setBudget({ amount: '100', metric: METRIC, period: 'month', atLimit: 'suspend' });
-  const base = `${world.address}/ingest/${IN_PATH}/api/v1`;
-  const question = `${base}/customers/${world.tenant}/entitlements/inference-tokens/value?model=m`;
+  const base = (): string => `${world.address}/ingest/${IN_PATH}/api/v1`;
+  const question = `customers/${world.tenant}/entitlements/inference-tokens/value?model=m`;
   const asked = async (): Promise<unknown> => {
-    const response = await fetch(question);
+    const response = await fetch(`${base()}/${question}`);
     return response.status === 200 ? response.json() : response.status;
   };
   await expect
@@ -26,7 +26,7 @@ test('a tenant is refused as soon as accepted tokens use its budget up, and also
   const report = async (id: string, model: string): Promise<number> => {
     const data = { model, prompt_tokens: 40, completion_tokens: 25 };
     const event = { specversion: '1.0', type: 'litellm_tokens', source: 'litellm-proxy', id };
-    const { status } = await fetch(`${base}/events`, {
+    const { status } = await fetch(`${base()}/events`, {
       method: 'POST',
       headers: { 'content-type': 'application/cloudevents+json' },
       body: JSON.stringify({ ...event, subject: world.tenant, data }),

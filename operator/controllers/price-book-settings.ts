@@ -109,7 +109,12 @@ function translateRate(where: string, rate: RateSpec, report: ReportProblem): Ra
   return { from, charge: chargeOf(where, rate, includedNanos, report) };
 }
 
-function chargeOf(where: string, rate: RateSpec, includedNanos: bigint, report: ReportProblem): PriceCharge {
+function chargeOf(
+  where: string,
+  rate: RateSpec,
+  includedNanos: bigint,
+  report: ReportProblem,
+): PriceCharge {
   const { amount, graduated, volume, per } = rate;
   if (amount !== undefined) {
     return { kind: 'flat', picos: picosOf(`${where}.amount`, amount, per, report), includedNanos };

@@ -31,6 +31,8 @@ export interface BudgetWorld extends AsyncDisposable {
   readonly tenant: string;
   /** The operator's own namespace. */
   readonly own: string;
+  /** Of the API of the process that runs. */
+  readonly address: string;
   /** A request to its API. */
   readonly call: OperatorProcess['call'];
   /** From when on it meters: the beginning of a window, milliseconds since the epoch. */
@@ -120,6 +122,10 @@ export async function startBudgetWorld(
     stop,
     namespace,
     own,
+    get address() {
+      if (process === undefined) throw new Error('no process runs');
+      return process.address;
+    },
     call,
     metersFrom,
     tenant,

@@ -14,7 +14,6 @@ import { at, clockAt, eventsOf, life, pass } from '../../metering/windows/testin
 import { BOOK_PREFIX } from './book-record.ts';
 import {
   CPU,
-  TENANT,
   type StoreWorld,
   type StoreWorldOptions,
   startStoreWorld,

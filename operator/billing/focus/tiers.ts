@@ -1,5 +1,5 @@
 import { larger } from '../../model/decimal.ts';
-import type { Charge } from '../../model/price-book.ts';
+import type { PriceCharge } from '../../model/price-book.ts';
 
 /** The part of a month's quantity that has one price. */
 export interface PricedTier {
@@ -21,7 +21,7 @@ export interface TierPart {
  * tier of price 0. A `volume` charge has the price of the tier that the quantity of the month
  * reaches.
  */
-export function tiersOf(charge: Charge, monthNanos: bigint): readonly PricedTier[] {
+export function tiersOf(charge: PriceCharge, monthNanos: bigint): readonly PricedTier[] {
   const { includedNanos } = charge;
   const included = includedNanos > 0n ? [{ upToNanos: includedNanos, picos: 0n }] : [];
   if (charge.kind === 'flat') return [...included, { picos: charge.picos }];

@@ -11,7 +11,7 @@ export interface FoundPrice {
   readonly from: string;
   /** What usage must have, as in {@link Price}. */
   readonly match: Price['match'];
-  readonly charge: Charge;
+  readonly charge: PriceCharge;
 }
 
 /** The prices of a book, which must have no ties ({@link areTied}). */
