@@ -23,7 +23,7 @@ import { buildCatalog, type Catalog } from '../model/catalog.ts';
 import type { PriceBook } from '../model/price-book.ts';
 import type { MeteringPolicySpec } from '../settings/custom-resources.generated.ts';
 import type { PolicySettings } from '../settings/settings.ts';
-import { type MonthSums, sumMonth } from './focus-sums.ts';
+import { type FocusMonthSums, sumMonth } from './focus-sums.ts';
 
 export interface FocusRequest {
   readonly place: LedgerPlace;
@@ -99,7 +99,7 @@ function isClosed({ lastWindowEnd = 0 }: LedgerFacts, { to }: BillingMonth): boo
 async function focusFile(
   { month, policyFile, defaultPlanCode, clusterName }: FocusRequest,
   facts: LedgerFacts,
-  sums: MonthSums,
+  sums: FocusMonthSums,
 ): Promise<FocusFile> {
   const policy = policyFile === undefined ? {} : await readPolicy(policyFile);
   const catalog = catalogOf(policy);

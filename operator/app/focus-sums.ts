@@ -8,7 +8,7 @@ import { coverRange } from '../model/periods.ts';
 import type { TimeRange } from '../model/window.ts';
 
 /** The usage of a month by hour and day, in a directory. */
-export interface MonthSums extends AsyncDisposable {
+export interface FocusMonthSums extends AsyncDisposable {
   readonly add: AddUsage;
   /** The earliest `window_start` of the ledger, milliseconds since the epoch. */
   since(): number | undefined;
@@ -23,7 +23,7 @@ export async function sumMonth(
   range: TimeRange,
   tenant: string | undefined,
   directory: string,
-): Promise<MonthSums> {
+): Promise<FocusMonthSums> {
   const rollups = new LevelRollups(directory);
   const store = new SumsStore(rollups, '');
   let since: number | undefined;

@@ -16,12 +16,12 @@ test('a tenant is refused as soon as accepted tokens use its budget up, and also
   await world.setBudget({ amount: '100', metric: METRIC, period: 'month', atLimit: 'suspend' });
   const base = (): string => `${world.address}/ingest/${IN_PATH}/api/v1`;
   const question = `customers/${world.tenant}/entitlements/inference-tokens/value?model=m`;
-  const asked = async (): Promise<unknown> => {
+  const access = async (): Promise<unknown> => {
     const response = await fetch(`${base()}/${question}`);
     return response.status === 200 ? response.json() : response.status;
   };
   await expect
-    .poll(asked, PATIENCE)
+    .poll(access, PATIENCE)
     .toMatchObject({ hasAccess: true, balance: 100, usage: 0, unit: METRIC });
   const report = async (id: string, model: string): Promise<number> => {
     const data = { model, prompt_tokens: 40, completion_tokens: 25 };
@@ -35,13 +35,13 @@ test('a tenant is refused as soon as accepted tokens use its budget up, and also
   };
   expect(await report('one', 'm')).toBe(204);
   expect(await report('one', 'm')).toBe(204);
-  expect(await asked()).toMatchObject({ hasAccess: true, balance: 35, usage: 65 });
+  expect(await access()).toMatchObject({ hasAccess: true, balance: 35, usage: 65 });
   expect(await report('two', 'another')).toBe(204);
   const refused = { hasAccess: false, reason: 'usage_limit_reached', usage: 130, overage: 30 };
-  expect(await asked()).toMatchObject(refused);
+  expect(await access()).toMatchObject(refused);
   await world.stop();
   await world.start();
-  await expect.poll(asked, PATIENCE).toMatchObject(refused);
+  await expect.poll(access, PATIENCE).toMatchObject(refused);
   expect(await report('one', 'm')).toBe(204);
-  expect(await asked()).toMatchObject(refused);
+  expect(await access()).toMatchObject(refused);
 });

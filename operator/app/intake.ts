@@ -1,4 +1,4 @@
-import type { OpenUsage } from '../billing/budgets/account.ts';
+import type { UnclosedUsage } from '../billing/budgets/account.ts';
 import type { Views } from '../http/views.ts';
 import { AccessCheck } from '../intake/access-check.ts';
 import { Intake } from '../intake/intake.ts';
@@ -38,7 +38,7 @@ export function buildGateways(
     windowMs: () => settings.current().ingest.windowMs,
     lateForMs: () => settings.current().ingest.lateForMs,
   });
-  const openUsage = (tenant: string, position: number): readonly OpenUsage[] | undefined => {
+  const openUsage = (tenant: string, position: number): readonly UnclosedUsage[] | undefined => {
     if (!intake.stats().ready) return undefined;
     return intake.openSums(tenant, position).map(({ quantity, window, ...usage }) => ({
       usage: { ...usage, region },

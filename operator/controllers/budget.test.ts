@@ -77,7 +77,7 @@ describe('a budget', () => {
 });
 
 describe('the status of budgets', () => {
-  const standing = (change: Partial<BudgetState>): BudgetState => ({
+  const stateOf = (change: Partial<BudgetState>): BudgetState => ({
     tenant: 'acme',
     budget: month,
     period: { from: Date.UTC(2026, 10), to: Date.UTC(2026, 11) },
@@ -92,12 +92,12 @@ describe('the status of budgets', () => {
 
   test('shows amounts with the digits of their currency, and what is left below zero', () => {
     const usedUpAt = Date.UTC(2026, 10, 21, 9);
-    const more = standing({
+    const more = stateOf({
       used: 101n * 10n ** 21n,
       usedUpAt: () => usedUpAt,
       uncounted: ['tenant_lb_hours'],
     });
-    const { budgets } = budgetFields([standing({ tenant: 'b' }), more]);
+    const { budgets } = budgetFields([stateOf({ tenant: 'b' }), more]);
     expect(budgets).toStrictEqual({
       total: 2,
       usedUp: 1,

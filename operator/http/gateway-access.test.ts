@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { OpenUsage } from '../billing/budgets/account.ts';
+import type { UnclosedUsage } from '../billing/budgets/account.ts';
 import type { BudgetLeft } from '../billing/budgets/budget-left.ts';
 import { AccessCheck, type AccessCheckOptions } from '../intake/access-check.ts';
 import {
@@ -10,12 +10,12 @@ import {
   type TestServerOptions,
 } from './testing/test-server.ts';
 
-const ASKING = 'asking-canary-5b1c90';
+const ACCESS = 'access-canary-5b1c90';
 const IN_PATH = 'in-path-canary-77d0c2a94e51';
 const OF_ACME = 'of-acme-canary-0d11';
 const TOKENS = [
   INGEST_TOKEN,
-  `${ASKING};use=access`,
+  `${ACCESS};use=access`,
   `${IN_PATH};use=events|access|path`,
   `${OF_ACME};use=access;tenants=acme`,
 ].join(',');
@@ -75,7 +75,7 @@ describe('the question before a request', () => {
   ])('is answered in both forms with 200: %s', async (_name, left, expected) => {
     await using server = await startGateway({ left, staleMs: 200.4 });
     for (const path of [OURS, `${OURS}?metric=tenant_gpu_hours&model=`, PRAXIS]) {
-      const { status, json } = await server.call('GET', path, { token: ASKING });
+      const { status, json } = await server.call('GET', path, { token: ACCESS });
       expect([status, json]).toStrictEqual([
         200,
         {
@@ -92,17 +92,17 @@ describe('the question before a request', () => {
 
   test('counts the requests that are not in the ledger up to the position of the account', async () => {
     const usage = { metric: 'tenant_inference_tokens', unit: 'tokens' };
-    const open: readonly OpenUsage[] = [{ usage, nanos: 5n, windowStart: 0 }];
-    const asked: unknown[] = [];
+    const open: readonly UnclosedUsage[] = [{ usage, nanos: 5n, windowStart: 0 }];
+    const questions: unknown[] = [];
     await using server = await startGateway({
       openUsage: (...question) => {
-        asked.push(question);
+        questions.push(question);
         return open;
       },
-      budgets: { staleMs: 0, position: 7, left: (...question) => void asked.push(question) },
+      budgets: { staleMs: 0, position: 7, left: (...question) => void questions.push(question) },
     });
-    await server.call('GET', OURS, { token: ASKING });
-    expect(asked).toStrictEqual([
+    await server.call('GET', OURS, { token: ACCESS });
+    expect(questions).toStrictEqual([
       ['acme', 7],
       ['acme', open],
     ]);
@@ -148,7 +148,7 @@ describe('the question before a request', () => {
     ],
   ])('about a tenant with: %s', async (_name, change, expected) => {
     await using server = await startGateway(change);
-    const { status, json } = await server.call('GET', PRAXIS, { token: ASKING });
+    const { status, json } = await server.call('GET', PRAXIS, { token: ACCESS });
     expect(status).toBe(200);
     expect(json).toMatchObject(expected);
     expect(Object.hasOwn(json as object, 'reason')).toBe(Object.hasOwn(expected, 'reason'));
@@ -162,26 +162,26 @@ describe('the question before a request', () => {
     'has no answer from accounts that are %s: the policy of the gateway decides',
     async (_name, change) => {
       await using server = await startGateway({ ...change, left: leftOf(0n) });
-      const answer = await server.call('GET', OURS, { token: ASKING });
+      const answer = await server.call('GET', OURS, { token: ACCESS });
       expect([answer.status, answer.headers.get('retry-after')]).toStrictEqual([503, '1']);
     },
   );
 
   test('about a metric that nobody knows is refused, because nothing could be right', async () => {
     await using server = await startGateway();
-    const answer = await server.call('GET', `${OURS}?metric=tokns`, { token: ASKING });
+    const answer = await server.call('GET', `${OURS}?metric=tokns`, { token: ACCESS });
     expect(answer.status).toBe(400);
   });
 
   test('is not limited by the number of requests that other clients may send', async () => {
     await using server = await startGateway({}, { limits: { requestsPerSecond: 1 } });
     for (let index = 0; index < 5; index += 1) {
-      expect((await server.call('GET', OURS, { token: ASKING })).status).toBe(200);
+      expect((await server.call('GET', OURS, { token: ACCESS })).status).toBe(200);
     }
     const few = await startGateway({}, { limits: { eventsPerSecond: 1 } });
     const statuses: number[] = [];
     for (let index = 0; index < 20; index += 1) {
-      statuses.push((await few.call('GET', OURS, { token: ASKING })).status);
+      statuses.push((await few.call('GET', OURS, { token: ACCESS })).status);
     }
     await few.close();
     expect(statuses).toContain(429);
@@ -189,28 +189,28 @@ describe('the question before a request', () => {
 });
 
 describe('a token', () => {
-  test('for asking reads nothing else and pushes nothing; one for pushing does not ask', async () => {
+  test('for access checks reads nothing else and pushes nothing; one for pushing checks no access', async () => {
     await using server = await startGateway();
     const statusOf = async (method: string, path: string, token?: string) =>
       (await server.call(method, path, { token, ...(method === 'POST' && { body: {} }) })).status;
-    expect(await statusOf('GET', OURS, ASKING)).toBe(200);
+    expect(await statusOf('GET', OURS, ACCESS)).toBe(200);
     expect(await statusOf('GET', OURS, API_TOKEN)).toBe(200);
     expect(await statusOf('GET', OURS, INGEST_TOKEN)).toBe(403);
     expect(await statusOf('GET', OURS, 'wrong')).toBe(401);
     expect(await statusOf('GET', OURS)).toBe(401);
-    expect(await statusOf('GET', '/api/v1/tenants', ASKING)).toBe(403);
-    expect(await statusOf('POST', '/api/v1/events', ASKING)).toBe(403);
+    expect(await statusOf('GET', '/api/v1/tenants', ACCESS)).toBe(403);
+    expect(await statusOf('POST', '/api/v1/events', ACCESS)).toBe(403);
     expect(await statusOf('POST', '/api/v1/events', INGEST_TOKEN)).toBe(400);
   });
 
-  test('of one tenant asks about no other', async () => {
+  test('of one tenant checks no other', async () => {
     await using server = await startGateway();
     expect((await server.call('GET', OURS, { token: OF_ACME })).status).toBe(200);
     const other = await server.call('GET', '/api/v1/tenants/globex/access', { token: OF_ACME });
     expect(other.status).toBe(403);
   });
 
-  test('nobody set means that nobody asks', async () => {
+  test('nobody set means that nobody checks access', async () => {
     await using server = await startGateway(
       {},
       { environment: { INGEST_TOKEN: '', API_TOKEN: '' } },
@@ -237,7 +237,7 @@ describe('a secret in the path', () => {
       expect(await statusOf('POST', below(secret, '/api/v1/events'))).toBe(401);
     }
     // Tokens for a header only: whoever puts them into a path would have them logged by proxies.
-    for (const token of [ASKING, INGEST_TOKEN]) {
+    for (const token of [ACCESS, INGEST_TOKEN]) {
       expect(await statusOf('GET', below(token, PRAXIS))).toBe(403);
     }
     expect(await statusOf('GET', below(API_TOKEN, PRAXIS))).toBe(401);

@@ -276,7 +276,7 @@ describe('a bad event', () => {
   });
 });
 
-describe('nothing is taken, and the gateway is asked to repeat', () => {
+describe('nothing is taken, and the gateway must repeat', () => {
   test('before the records and rules are read, not even what no rule names', async () => {
     await using server = await startGateway({ isLoaded: false });
     for (const body of [LITELLM, numbered('x', { type: 'unknown' })]) {
@@ -357,7 +357,7 @@ describe('a hostile body', () => {
   });
 });
 
-test('praxis asks, reports, and is refused once the reported tokens have used the balance up', async () => {
+test('praxis checks, reports, and is refused once the reported tokens have used the balance up', async () => {
   const prices = [priceOf(METRIC, flat(0.01))];
   const counts = { kind: 'money', currency: 'EUR' } as const;
   const period = { from: 0, to: Number.POSITIVE_INFINITY };
@@ -389,17 +389,17 @@ test('praxis asks, reports, and is refused once the reported tokens have used th
     isSpared: () => false,
   });
   await server.close();
-  await using asked = await startTestServer({
+  await using server = await startTestServer({
     ledger,
     environment: { INGEST_TOKEN: TOKENS },
     views: { intake, access },
   });
   const url = `/ingest/${IN_PATH}/api/v1/customers/acme/entitlements/inference-tokens/value?model=`;
-  const question = async () => (await asked.call('GET', url)).json;
+  const question = async () => (await server.call('GET', url)).json;
   const report = async (id: string) => {
     const headers = { 'content-type': 'application/json' };
     const body = { ...PRAXIS, id };
-    return (await asked.call('POST', `/ingest/${IN_PATH}/api/v1/events`, { headers, body })).status;
+    return (await server.call('POST', `/ingest/${IN_PATH}/api/v1/events`, { headers, body })).status;
   };
   expect(await question()).toMatchObject({ hasAccess: true, balance: 2, usage: 0 });
   // A request has 160 tokens at one cent.

@@ -4,10 +4,10 @@ import { budgetOf } from './portal/testing/budget.ts';
 import { API_TOKEN, quietDiscovery, startTestServer, testTenant } from './testing/test-server.ts';
 
 test('a tenant whose prepaid balance was never credited cannot be looked at', async () => {
-  const standing = budgetOf('acme');
+  const state = budgetOf('acme');
   const prepaid: BudgetState = {
-    ...standing,
-    budget: { ...standing.budget, period: { kind: 'prepaid' } },
+    ...state,
+    budget: { ...state.budget, period: { kind: 'prepaid' } },
     period: { from: Infinity, to: Infinity },
   };
   const server = await startTestServer({

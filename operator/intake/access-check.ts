@@ -1,5 +1,5 @@
 import type { TenantBillingState } from '../billing/enforcement/enforcement.ts';
-import type { OpenUsage } from '../billing/budgets/account.ts';
+import type { UnclosedUsage } from '../billing/budgets/account.ts';
 import type { BudgetController } from '../billing/budgets/budget-controller.ts';
 import type { BudgetLeft } from '../billing/budgets/budget-left.ts';
 
@@ -9,7 +9,7 @@ export interface AccessCheckOptions {
    * A tenant's usage that the ledger does not have up to a sequence number. Undefined while it is
    * unknown.
    */
-  readonly openUsage: (tenant: string, position: number) => readonly OpenUsage[] | undefined;
+  readonly openUsage: (tenant: string, position: number) => readonly UnclosedUsage[] | undefined;
   readonly isKnown: (tenant: string) => boolean;
   readonly billingState: (
     tenant: string,

@@ -4,9 +4,9 @@ import { quote } from '../model/validate-event.ts';
 import { formatInstant, type Window } from '../model/window.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { draftEvent, windowOf } from './closing.ts';
-import type { DeadLetters, Refused } from './dead-letters.ts';
+import type { DeadLetters, RefusedRequest } from './dead-letters.ts';
 import type { Entries } from './entries.ts';
-import { type Entry, type EntryPart, partsOf, sameParts } from './entry.ts';
+import { type RequestEntry, type EntryPart, partsOf, sameParts } from './entry.ts';
 import type { IntakeMetrics, RefusalCause } from './intake-metrics.ts';
 import type { OpenSums } from './open-sums.ts';
 import type { Reception, ReportedRequest } from './reported-request.ts';
@@ -30,7 +30,7 @@ interface AdmissionOptions {
 export interface Body {
   readonly requests: readonly ReportedRequest[];
   readonly client: string;
-  readonly refused: readonly Refused[];
+  readonly refused: readonly RefusedRequest[];
 }
 
 /**
@@ -50,11 +50,11 @@ interface Refusal {
 /** A request to store. */
 interface Admitted {
   readonly request: ReportedRequest;
-  readonly entry: Entry;
+  readonly entry: RequestEntry;
 }
 
 /** Decides which reported requests count, and writes them. */
-export class Admission {
+export class RequestAdmission {
   readonly #options: AdmissionOptions;
   readonly #entries: Entries;
   readonly #letters: DeadLetters;
@@ -138,7 +138,7 @@ export class Admission {
     const { ledger, clock } = this.#options;
     const now = clock.now();
     const admitted = new Map<string, Admitted>();
-    const letters: Refused[] = [...refused];
+    const letters: RefusedRequest[] = [...refused];
     const causes: RefusalCause[] = refused.map(() => 'event');
     const receptions: Reception[] = [];
     for (const request of requests) {
@@ -184,7 +184,7 @@ export class Admission {
     return { kind: 'taken', receptions };
   }
 
-  #compare(request: ReportedRequest, earlier: Entry): Reception | Refusal {
+  #compare(request: ReportedRequest, earlier: RequestEntry): Reception | Refusal {
     const parts = partsOf(request, this.#options.unitOf);
     if (typeof parts === 'string' || !sameParts(parts, earlier.parts)) {
       const reason = `counted with another quantity: id: ${quote(request.key)}: give each request an id of its own`;
@@ -194,7 +194,12 @@ export class Admission {
     return { kind: 'repeated', ...(!isSame && { subject: earlier.subject }) };
   }
 
-  #admit(request: ReportedRequest, client: string, now: number, open: OpenSums): Entry | Refusal {
+  #admit(
+    request: ReportedRequest,
+    client: string,
+    now: number,
+    open: OpenSums,
+  ): RequestEntry | Refusal {
     const { unitOf, windowMs } = this.#options;
     const { at, subject, tenant } = request;
     const time = this.#timeProblem(at, now);

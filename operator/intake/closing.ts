@@ -3,7 +3,7 @@ import { type Decimal, decimalFromNanos } from '../model/decimal.ts';
 import { lateSumId } from '../model/event-id.ts';
 import { formatInstant, type Window } from '../model/window.ts';
 import type { EntryPart } from './entry.ts';
-import type { Sum } from './open-sums.ts';
+import type { SeriesSum } from './open-sums.ts';
 
 /** Requests of a window's last moments arrive after its end. */
 export const SETTLING_MS = 60_000;
@@ -42,7 +42,7 @@ export function windowOf(at: number, windowMs: number): Window {
  * 2. Sums of unknown tenants: somebody may rename them to a tenant that has such an event.
  */
 export function eventOf(
-  { window, tenant, client, nanos, ...series }: Sum,
+  { window, tenant, client, nanos, ...series }: SeriesSum,
   { isLate, isKnown }: { readonly isLate: boolean; readonly isKnown: boolean },
   cut: number,
   more: { readonly region: string; readonly recordedAt: string },

@@ -34,7 +34,7 @@ export interface MemberProblem {
 
 export type Member = { readonly kind: 'event'; readonly event: GatewayEvent } | MemberProblem;
 
-export type ReadBody =
+export type EventBody =
   | { readonly kind: 'members'; readonly members: readonly Member[] }
   /** A body of our own usage events (docs/reference/events.md#pushed-events). */
   | { readonly kind: 'usage-events' }
@@ -76,7 +76,7 @@ export function eventMode(headers: IncomingHttpHeaders): EventMode | undefined {
 }
 
 /** Reads the events of a body. Never throws. */
-export function readEvents(body: Buffer, headers: IncomingHttpHeaders): ReadBody {
+export function readEvents(body: Buffer, headers: IncomingHttpHeaders): EventBody {
   const mode = eventMode(headers);
   if (mode === undefined) {
     const types = 'application/cloudevents+json, application/cloudevents-batch+json';
@@ -236,7 +236,7 @@ function mediaType(text: string | undefined): string | undefined {
 }
 
 type ParsedJson = { readonly kind: 'value'; readonly value: unknown } | Unreadable;
-type Unreadable = Extract<ReadBody, { kind: 'unreadable' }>;
+type Unreadable = Extract<EventBody, { kind: 'unreadable' }>;
 
 /** Parses JSON whose numbers keep their digits ({@link NumberText}). */
 function parseJson(bytes: Buffer, where = 'body'): ParsedJson {

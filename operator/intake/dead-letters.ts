@@ -7,7 +7,7 @@ const LETTERS = 'intake/refused/';
 const MOST_CHARACTERS = 256;
 
 /** A part of a body that does not count, with its reason. */
-export interface Refused {
+export interface RefusedRequest {
   /** The sender's id of the event, if it could be read. */
   readonly id?: string;
   readonly source?: string;
@@ -17,7 +17,7 @@ export interface Refused {
 }
 
 /** A stored dead letter. */
-export interface DeadLetter extends Refused {
+export interface DeadLetter extends RefusedRequest {
   /** When it was refused, milliseconds since the epoch. */
   readonly at: number;
   /** Name of the token that sent it. */
@@ -46,7 +46,7 @@ export class DeadLetters {
 
   /** The records to change for new dead letters. The oldest make room for them. */
   changes(
-    refused: readonly Refused[],
+    refused: readonly RefusedRequest[],
     at: number,
     client: string,
   ): { readonly records: readonly RecordChange[]; readonly written: () => void } {
@@ -76,7 +76,7 @@ export class DeadLetters {
   }
 }
 
-function shortened({ id, source, subject, reason }: Refused): Refused {
+function shortened({ id, source, subject, reason }: RefusedRequest): RefusedRequest {
   const short = (text: string): string => text.slice(0, MOST_CHARACTERS).toWellFormed();
   return {
     ...(id !== undefined && { id: short(id) }),

@@ -1,7 +1,7 @@
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
 import { IdFilter } from '../ledger/leveldb/id-filter.ts';
 import { idKey } from '../ledger/leveldb/keys.ts';
-import { decodeEntry, encodeEntry, type Entry } from './entry.ts';
+import { decodeEntry, encodeEntry, type RequestEntry } from './entry.ts';
 
 export const HOUR_MS = 3_600_000;
 
@@ -40,7 +40,7 @@ export class Entries {
   }
 
   /** All stored entries. Remembers them, and their hours. */
-  async *load(): AsyncGenerator<Entry> {
+  async *load(): AsyncGenerator<RequestEntry> {
     this.#hours.clear();
     for await (const [key, value] of this.#ledger.records(ENTRIES)) {
       const slash = ENTRIES.length + HOUR_CHARACTERS;
@@ -60,7 +60,7 @@ export class Entries {
   }
 
   /** The stored entry with a key; undefined if there is none. */
-  async find(key: string): Promise<Entry | undefined> {
+  async find(key: string): Promise<RequestEntry | undefined> {
     const id = idKey(key);
     for (const [hour, { filter }] of this.#hours) {
       if (!filter.mayHave(id)) continue;
@@ -70,7 +70,7 @@ export class Entries {
     return undefined;
   }
 
-  put(at: number, key: string, entry: Entry): RecordChange {
+  put(at: number, key: string, entry: RequestEntry): RecordChange {
     return { key: entryKey(at, key), value: encodeEntry(entry) };
   }
 

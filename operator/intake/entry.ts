@@ -10,7 +10,7 @@ import type { Window } from '../model/window.ts';
 import type { ReportedQuantity, ReportedRequest } from './reported-request.ts';
 
 /** An accepted request, as it is stored until its hour is dropped. */
-export interface Entry {
+export interface RequestEntry {
   /** Accepted requests are numbered: a closing takes all up to a number, its cut. */
   readonly number: number;
   readonly window: Window;
@@ -37,8 +37,8 @@ export function seriesOf({ metric, dimensions }: Pick<EntryPart, 'metric' | 'dim
 }
 
 /**
- * The parts of a request in the form of {@link Entry}, or the problem of one of its quantities.
- * `unitOf` returns undefined for an unknown metric.
+ * The parts of a request in the form of {@link RequestEntry}, or the problem of one of its
+ * quantities. `unitOf` returns undefined for an unknown metric.
  */
 export function partsOf(
   { quantities }: Pick<ReportedRequest, 'quantities'>,
@@ -63,13 +63,20 @@ export function sameParts(a: readonly EntryPart[], b: readonly EntryPart[]): boo
 }
 
 /** The value of an entry's record: one line of JSON, an array to save space. */
-export function encodeEntry({ number, window, client, subject, tenant, parts }: Entry): string {
+export function encodeEntry({
+  number,
+  window,
+  client,
+  subject,
+  tenant,
+  parts,
+}: RequestEntry): string {
   const quantities = parts.map((part) => [part.metric, part.unit, part.dimensions, part.quantity]);
   return JSON.stringify([number, window.start, window.end, client, subject, tenant, quantities]);
 }
 
 /** Decodes a value of {@link encodeEntry}. The ledger has checked that it is undamaged. */
-export function decodeEntry(value: string): Entry {
+export function decodeEntry(value: string): RequestEntry {
   const [number, start, end, client, subject, tenant, quantities] = JSON.parse(value) as Stored;
   const parts = quantities.map(([metric, unit, dimensions, quantity]) => ({
     metric,

@@ -10,11 +10,11 @@ import type { Window } from '../model/window.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { TimeSlice } from '../telemetry/time-slice.ts';
-import { type AcceptOutcome, Admission } from './admission.ts';
+import { type AcceptOutcome, RequestAdmission } from './admission.ts';
 import { type Closed, eventOf, NOTHING_CLOSED, settledEnd } from './closing.ts';
-import { type DeadLetter, DeadLetters, type Refused } from './dead-letters.ts';
+import { type DeadLetter, DeadLetters, type RefusedRequest } from './dead-letters.ts';
 import { Entries } from './entries.ts';
-import type { Entry } from './entry.ts';
+import type { RequestEntry } from './entry.ts';
 import { createIntakeMetrics, type IntakeMetrics, type IntakeStats } from './intake-metrics.ts';
 import { OpenSums } from './open-sums.ts';
 import type { ReportedRequest } from './reported-request.ts';
@@ -45,7 +45,7 @@ export interface OpenSum {
 }
 
 /** What a closing writes, in one transaction. A retry writes the same. */
-interface Closing {
+interface WindowClosing {
   readonly sums: OpenSums;
   readonly before: Closed;
   readonly next: Closed;
@@ -74,14 +74,14 @@ export class Intake {
   readonly #entries: Entries;
   readonly #letters: DeadLetters;
   readonly #metrics: IntakeMetrics;
-  readonly #admission: Admission;
+  readonly #admission: RequestAdmission;
   /** Accepting is shared, the cut of a closing is exclusive: no write is under way at a cut. */
   readonly #lock = new SharedLock();
   #ready = false;
   #open = new OpenSums();
   #closed: Closed = NOTHING_CLOSED;
   /** Cut, but not known to be written. */
-  #closing: Closing | undefined;
+  #closing: WindowClosing | undefined;
   /** The last closing that is written, and the head of the ledger then. */
   #written: { readonly sums: OpenSums; readonly head: number } | undefined;
 
@@ -91,7 +91,7 @@ export class Intake {
     this.#entries = new Entries(ledger);
     this.#letters = new DeadLetters(ledger);
     this.#metrics = createIntakeMetrics(registry, () => this.stats());
-    this.#admission = new Admission(options, this.#entries, this.#letters, this.#metrics);
+    this.#admission = new RequestAdmission(options, this.#entries, this.#letters, this.#metrics);
   }
 
   /**
@@ -101,7 +101,7 @@ export class Intake {
   async accept(
     requests: readonly ReportedRequest[],
     client: string,
-    refused: readonly Refused[] = [],
+    refused: readonly RefusedRequest[] = [],
   ): Promise<AcceptOutcome> {
     if (!this.#ready) return NOT_READY;
     const { level, usedRatio } = this.#options.ledger.stats().disk;
@@ -241,7 +241,7 @@ export class Intake {
     return undefined;
   }
 
-  async #eventsOf({ sums, before, next }: Closing): Promise<readonly UsageEvent[]> {
+  async #eventsOf({ sums, before, next }: WindowClosing): Promise<readonly UsageEvent[]> {
     const { clock, region, held, logger } = this.#options;
     const slice = new TimeSlice(clock);
     const more = { region, recordedAt: new Date(clock.now()).toISOString() };
@@ -256,7 +256,7 @@ export class Intake {
     return events;
   }
 
-  #isClosed({ number, window }: Entry): boolean {
+  #isClosed({ number, window }: RequestEntry): boolean {
     return number <= this.#closed.cut && window.end <= this.#closed.until;
   }
 }

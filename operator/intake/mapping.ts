@@ -17,16 +17,16 @@ import type { ReportedQuantity } from './reported-request.ts';
 /** What a rule reads from the data of an event. */
 export type MappedUsage =
   /** Without zero quantities: none are left for a request without tokens. */
-  { readonly kind: 'usage'; readonly quantities: readonly ReportedQuantity[] } | Refused;
+  { readonly kind: 'usage'; readonly quantities: readonly ReportedQuantity[] } | RefusedMapping;
 
-interface Refused {
+interface RefusedMapping {
   readonly kind: 'refused';
   /** `what: where: "input"` */
   readonly reason: string;
 }
 
 type Dimensions = Readonly<Record<string, string>>;
-type Read<T> = { readonly kind: 'value'; readonly value: T } | Refused;
+type Read<T> = { readonly kind: 'value'; readonly value: T } | RefusedMapping;
 
 const TOKENS = 'tenant_inference_tokens';
 const REQUESTS = 'tenant_inference_requests';
@@ -188,7 +188,7 @@ function found<T>(value: T): Read<T> {
   return { kind: 'value', value };
 }
 
-function refused(what: string, path: ValuePath = [], input: unknown): Refused {
+function refused(what: string, path: ValuePath = [], input: unknown): RefusedMapping {
   const shown = typeof input === 'bigint' ? decimalFromNanos(input) : input;
   const text = typeof shown === 'string' ? shown : (JSON.stringify(shown) ?? 'none');
   return { kind: 'refused', reason: `${what}: ${pathText(path)}: ${quote(text)}` };

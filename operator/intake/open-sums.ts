@@ -2,7 +2,7 @@ import { nanosFromDecimal } from '../model/decimal.ts';
 import { EVENT_LIMITS } from '../model/event-schema.ts';
 import { quote } from '../model/validate-event.ts';
 import type { Window } from '../model/window.ts';
-import { type Entry, type EntryPart, seriesOf } from './entry.ts';
+import { type RequestEntry, type EntryPart, seriesOf } from './entry.ts';
 
 /** Most series of one tenant in one window; each becomes a usage event. */
 export const MOST_SERIES = 1_000;
@@ -10,7 +10,7 @@ export const MOST_SERIES = 1_000;
 const MOST_NANOS = BigInt(EVENT_LIMITS.quantity) * 1_000_000_000n;
 
 /** The usage of one series in one window. */
-export interface Sum extends Omit<EntryPart, 'quantity'> {
+export interface SeriesSum extends Omit<EntryPart, 'quantity'> {
   readonly tenant: string;
   readonly window: Window;
   /** Billionths of the unit. */
@@ -22,7 +22,7 @@ export interface Sum extends Omit<EntryPart, 'quantity'> {
 
 /** Sums of entries by tenant, series and window. */
 export class OpenSums {
-  readonly #tenants = new Map<string, Map<string, Sum>>();
+  readonly #tenants = new Map<string, Map<string, SeriesSum>>();
   #size = 0;
 
   /** The number of sums. */
@@ -30,8 +30,8 @@ export class OpenSums {
     return this.#size;
   }
 
-  add({ number, window, client, tenant, parts }: Entry): void {
-    const sums = this.#tenants.get(tenant) ?? new Map<string, Sum>();
+  add({ number, window, client, tenant, parts }: RequestEntry): void {
+    const sums = this.#tenants.get(tenant) ?? new Map<string, SeriesSum>();
     this.#tenants.set(tenant, sums);
     for (const { quantity, ...part } of parts) {
       const key = sumKey(window, part);
@@ -71,11 +71,11 @@ export class OpenSums {
     return this.#tenants.has(tenant);
   }
 
-  of(tenant: string): readonly Sum[] {
+  of(tenant: string): readonly SeriesSum[] {
     return [...(this.#tenants.get(tenant)?.values() ?? [])];
   }
 
-  all(): readonly Sum[] {
+  all(): readonly SeriesSum[] {
     return [...this.#tenants.values()].flatMap((sums) => [...sums.values()]);
   }
 
@@ -105,7 +105,7 @@ function sumKey({ start, end }: Window, part: Pick<EntryPart, 'metric' | 'dimens
   return `${start}-${end} ${seriesOf(part)}`;
 }
 
-function inWindow(sums: ReadonlyMap<string, Sum>, { start, end }: Window): number {
+function inWindow(sums: ReadonlyMap<string, SeriesSum>, { start, end }: Window): number {
   const all = [...sums.values()];
   return all.filter(({ window }) => window.start === start && window.end === end).length;
 }

@@ -4,7 +4,7 @@ import type { CloudEventRule } from '../model/cloud-event-rule.ts';
 import { CLEAN_TEXT, EVENT_LIMITS } from '../model/event-schema.ts';
 import { quote } from '../model/quote.ts';
 import type { IngestSettings } from '../settings/settings.ts';
-import { type GatewayEvent, MAX_ATTRIBUTE, type ReadBody, readEvents } from './cloud-events.ts';
+import { type GatewayEvent, MAX_ATTRIBUTE, type EventBody, readEvents } from './cloud-events.ts';
 import { readQuantities, textAt } from './mapping.ts';
 import type { ReportedRequest } from './reported-request.ts';
 import { tenantsBySubject } from './subjects.ts';
@@ -23,7 +23,7 @@ export interface RefusedEvent {
 }
 
 /** What a body holds. */
-export type Reported =
+export type ReportedBody =
   | {
       readonly kind: 'reported';
       readonly requests: readonly ReportedRequest[];
@@ -31,14 +31,14 @@ export type Reported =
       /** Events without usage: of a type without a rule, health checks, requests without tokens. */
       readonly ignored: number;
     }
-  | Exclude<ReadBody, { kind: 'members' }>;
+  | Exclude<EventBody, { kind: 'members' }>;
 
 interface CompiledRules {
   readonly ruleOf: ReadonlyMap<string, CloudEventRule>;
   readonly tenantOf: (subject: string) => string;
 }
 
-type ReadEvent =
+type ReadRequest =
   | { readonly kind: 'request'; readonly request: ReportedRequest }
   | { readonly kind: 'ignored' }
   | { readonly kind: 'refused'; readonly reason: string };
@@ -60,7 +60,7 @@ export function readReported(
   headers: IncomingHttpHeaders,
   rules: IntakeRules,
   receivedAt: number,
-): Reported {
+): ReportedBody {
   const read = readEvents(body, headers);
   if (read.kind !== 'members') return read;
   const compiledRules = compile(rules);
@@ -106,7 +106,7 @@ function readEvent(
   event: GatewayEvent,
   { ruleOf, tenantOf }: CompiledRules,
   receivedAt: number,
-): ReadEvent {
+): ReadRequest {
   const rule = ruleOf.get(event.type);
   if (rule === undefined) return IGNORED;
   const { id, source, data, at = receivedAt } = event;

@@ -42,7 +42,7 @@ test('what the machine left behind is taken for the operator’s doing, or excus
 });
 
 /**
- * Works for half a second of its processor's time whenever it is told something; told to wait, it gives a thread of the pool
+ * Works for half a second of its processor's time whenever it gets a message; at `wait` it gives a thread of the pool
  * more than that to do, and waits for as long.
  */
 const BUSY = `
@@ -78,14 +78,14 @@ async function watched(
     await Promise.all([once(operator, 'message'), once(witness, 'message')]);
     reported.length = 0;
     await work(operator.pid ?? 0, witness.pid ?? 0, operator);
-    // It has told of what was before, so that the next is a stall by itself.
+    // It has reported what was before, so that the next is a stall by itself.
     await once(operator, 'message');
     operator.send('busy');
     // What is asked of it is done before the report after the next.
     for (let reports = 0; reports < 3; reports += 1) await once(operator, 'message');
     witness.send({ id: 1 });
     const [{ still }] = (await once(witness, 'message')) as [{ readonly still: Stretch[] }];
-    return { told: reported, still };
+    return { reported, still };
   } finally {
     operator.kill('SIGKILL');
     witness.kill('SIGKILL');
@@ -100,7 +100,7 @@ async function standStill(...pids: readonly number[]): Promise<void> {
 }
 
 test('a machine that stands still is taken for a stall of the operator, or hides one', async () => {
-  const { told: reported, still } = await watched((operator, witness) =>
+  const { reported, still } = await watched((operator, witness) =>
     standStill(operator, witness),
   );
   const [paused, busy] = reported
@@ -127,7 +127,7 @@ async function starve(pid: number, name: string): Promise<() => void> {
 }
 
 test('a thread of the pool that gets no processor, while the main thread waits for it, is the operator’s doing', async () => {
-  const { told: reported, still } = await watched(async (operator, _, child) => {
+  const { reported, still } = await watched(async (operator, _, child) => {
     const stop = await starve(operator, 'libuv-worker');
     child.send('wait');
     await delay(1_500);
@@ -139,7 +139,7 @@ test('a thread of the pool that gets no processor, while the main thread waits f
 });
 
 test('a stall of the operator alone is taken for one of the machine', async () => {
-  const { told: reported, still } = await watched((operator) => standStill(operator));
+  const { reported, still } = await watched((operator) => standStill(operator));
   const own = reported.map((each) => ownPart(each, still)).toSorted((a, b) => b - a);
   expect(own[0]).toBeGreaterThan(500);
 });

@@ -24,7 +24,7 @@ export interface OngoingUsage {
 }
 
 /** Usage that the ledger does not have yet: a sum of one series in one open window. */
-export interface OpenUsage {
+export interface UnclosedUsage {
   readonly usage: CountedUsage;
   /** Not below zero. */
   readonly nanos: bigint;
@@ -159,7 +159,7 @@ export class BudgetAccount implements Summands {
    * The amount used at a moment if everything goes on as expected, in the units of the budget. With
    * `open` it includes usage that the ledger does not have yet.
    */
-  usedAt(at: number, open: readonly OpenUsage[] = []): bigint {
+  usedAt(at: number, open: readonly UnclosedUsage[] = []): bigint {
     const more = new Map<string, bigint>();
     for (const { usage, nanos, windowStart } of open) {
       if (windowStart < this.#options.period.from) continue;

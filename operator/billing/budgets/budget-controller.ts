@@ -12,7 +12,7 @@ import type { BudgetLimiter } from './budget-limiter.ts';
 import { StoredAccounts } from './accounts.ts';
 import type { AccountSources } from './make-accounts.ts';
 import type { PrepaidBalances } from './prepaid.ts';
-import type { OpenUsage } from './account.ts';
+import type { UnclosedUsage } from './account.ts';
 import { type BudgetLeft, budgetLeft } from './budget-left.ts';
 import { type BudgetState, budgetStateOf } from './budget-state.ts';
 
@@ -104,7 +104,7 @@ export class BudgetController {
    * What is left of a tenant's budget when usage counts that the ledger does not have yet.
    * Undefined without a budget.
    */
-  left(tenant: string, open: readonly OpenUsage[]): BudgetLeft | undefined {
+  left(tenant: string, open: readonly UnclosedUsage[]): BudgetLeft | undefined {
     const { clock, limiter } = this.#options;
     const stored = this.#accounts.stored.get(tenant);
     if (stored === undefined) return undefined;

@@ -1,5 +1,5 @@
 import type { Budget } from '../../model/budget.ts';
-import type { OpenUsage } from './account.ts';
+import type { UnclosedUsage } from './account.ts';
 import type { BudgetMemory } from './evaluate.ts';
 import { levelsOf } from './levels.ts';
 import type { StoredBudget } from './make-accounts.ts';
@@ -23,7 +23,7 @@ export interface BudgetLeft {
 export function budgetLeft(
   { budget, credited = 0n, account }: Pick<StoredBudget, 'budget' | 'credited' | 'account'>,
   given: {
-    readonly open: readonly OpenUsage[];
+    readonly open: readonly UnclosedUsage[];
     /** The state that the budget gives the tenant by the usage of the ledger. */
     readonly state: BudgetMemory['state'];
     /** False for a tenant that no budget suspends. */

@@ -215,7 +215,7 @@ test('a threshold that was reported before an upgrade is reported again', async 
   expect(world.events.size).toBe(0);
 });
 
-test('a destination that had a threshold before an upgrade is asked again', async () => {
+test('a destination that had a threshold before an upgrade gets it again', async () => {
   const world = outside();
   const requested: (readonly string[])[] = [];
   const notify: BudgetLimiterOptions['notify'] = async (_, notifiedTo) => {

@@ -43,9 +43,9 @@ interface FocusFileOptions {
 /** The FOCUS rows of a month (docs/reference/focus.md). */
 export class FocusFile {
   readonly #options: FocusFileOptions;
-  readonly #charged = new Sums();
-  readonly #unpriced = new Sums();
-  readonly #notCharged = new Sums();
+  readonly #charged = new ExactSums();
+  readonly #unpriced = new ExactSums();
+  readonly #notCharged = new ExactSums();
 
   constructor(options: FocusFileOptions) {
     this.#options = options;
@@ -92,7 +92,7 @@ export class FocusFile {
 type Key = readonly [tenant: string, metric: string, unit: string, currency?: string];
 
 /** Exact sums by tenant, metric, unit and currency. */
-class Sums {
+class ExactSums {
   readonly #sums = new Map<string, { readonly key: Key; nanos: bigint; cost: bigint }>();
 
   /** `cost` is in 10⁻²¹ of the currency. */

@@ -8,13 +8,13 @@ import type { Summands, UsageItem } from '../usage/usage-sums.ts';
 import { fillTiers, type PricedTier, type TierPart, tiersOf } from './tiers.ts';
 
 /** Usage of one hour or day with equal identity, and its number of events. */
-export interface PeriodUsage {
+export interface PeriodItem {
   readonly item: UsageItem;
   readonly events: number;
 }
 
 /** The part of some usage that lies in one tier of its price. */
-export interface ChargedUsage extends PeriodUsage, TierPart {
+export interface ChargedUsage extends PeriodItem, TierPart {
   readonly prices: PlanPrices;
   readonly price: FoundPrice;
 }
@@ -70,7 +70,7 @@ export class MonthCharges {
   }
 
   /** The charges of the next usage, one for each tier; none where it has no price. */
-  charge({ item, events }: PeriodUsage): readonly ChargedUsage[] | 'unpriced' {
+  charge({ item, events }: PeriodItem): readonly ChargedUsage[] | 'unpriced' {
     const { prices, price } = pricingOf(item, this.#pricesOf);
     const name = nameOfLine(item, { prices, price });
     if (prices === undefined || price === undefined || name === undefined) return 'unpriced';

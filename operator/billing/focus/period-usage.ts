@@ -3,7 +3,7 @@ import { nanosFromDecimal, signedFromNanos } from '../../model/decimal.ts';
 import { PERIOD_MS, type PeriodKind, periodOf, periodStart } from '../../model/periods.ts';
 import type { TimeRange } from '../../model/window.ts';
 import type { Summands, UsageItem } from '../usage/usage-sums.ts';
-import type { PeriodUsage } from './month-charges.ts';
+import type { PeriodItem } from './month-charges.ts';
 
 /**
  * Adds all usage of a range to sums. Throws where some of it is unknown. `hourly` is false if the
@@ -22,7 +22,7 @@ export async function* usageInOrder(
   add: AddUsage,
   { from, to }: TimeRange,
   grain: PeriodKind,
-): AsyncGenerator<PeriodUsage> {
+): AsyncGenerator<PeriodItem> {
   for (let start = from; start < to; start += STEP_MS[grain]) {
     const sums = new PeriodSums(grain);
     await add(sums, { from: start, to: Math.min(to, start + STEP_MS[grain]) }, grain === 'hour');
@@ -58,7 +58,7 @@ class PeriodSums implements Summands {
     return true;
   }
 
-  *inOrder(): Generator<PeriodUsage> {
+  *inOrder(): Generator<PeriodItem> {
     const sorted = [...this.#sums].toSorted(([a], [b]) => (a < b ? -1 : 1));
     for (const [, { item, nanos, events }] of sorted) {
       yield { item: { ...item, quantity: signedFromNanos(nanos) }, events };

@@ -67,8 +67,8 @@ function createWorld(payerOf: (tenant: string) => string) {
       };
       expect((await ledger.append({ events: [event] })).kind).toBe('appended');
     },
-    /** What is told some hours after the invoice, with a restart of the process half-way. */
-    told: async () => {
+    /** What is reported some hours after the invoice, with a restart of the process half-way. */
+    compared: async () => {
       let running = operator();
       for (const hour of [12, 14, 16, 18]) {
         clock.advanceTo(START + hour * HOUR_MS);
@@ -87,7 +87,7 @@ test('tenants with one customer are held against its invoices together, whoever 
   await world.use('beta', 5, 4);
   await world.use('acme', 1, 3);
   world.bill('7', '14');
-  expect(await world.told()).toMatchObject({ differing: 0, tenants: 2 });
+  expect(await world.compared()).toMatchObject({ differing: 0, tenants: 2 });
 });
 
 test('what is missing of a shared customer is reported once, with its worth and with the tenants', async () => {
@@ -95,7 +95,7 @@ test('what is missing of a shared customer is reported once, with its worth and 
   await world.use('beta', 5, 4);
   await world.use('acme', 1, 3);
   world.bill('5', '10');
-  const report = await world.told();
+  const report = await world.compared();
   expect(report).toMatchObject({
     differing: 1,
     examples: [
@@ -115,7 +115,7 @@ test('tenants with customers of their own are compared separately', async () => 
   await world.use('beta', 5, 4);
   await world.use('acme', 1, 4);
   world.bill('5', '10');
-  const report = await world.told();
+  const report = await world.compared();
   expect(report?.examples.map(({ tenant, difference }) => [tenant, difference])).toEqual(
     expect.arrayContaining([
       ['acme', '1'],
@@ -129,7 +129,7 @@ test('a metric that two prices charge at once is reported with both of them', as
   await world.use('acme', 1, 3);
   world.bill('3', '6');
   world.bill('3', '9');
-  expect((await world.told())?.examples).toMatchObject([
+  expect((await world.compared())?.examples).toMatchObject([
     {
       difference: '3',
       amount: { value: 9, currency: 'USD' },

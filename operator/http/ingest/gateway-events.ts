@@ -1,12 +1,12 @@
-import type { Refused } from '../../intake/dead-letters.ts';
+import type { RefusedRequest } from '../../intake/dead-letters.ts';
 import type { AcceptOutcome } from '../../intake/admission.ts';
 import type { Intake } from '../../intake/intake.ts';
 import type { ReportedRequest } from '../../intake/reported-request.ts';
-import type { Reported } from '../../intake/read-reported.ts';
+import type { ReportedBody } from '../../intake/read-reported.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { IngestToken } from '../../settings/settings.ts';
 
-type Scope = Pick<IngestToken, 'metrics' | 'tenants'>;
+type TokenScope = Pick<IngestToken, 'metrics' | 'tenants'>;
 
 /** What became of the events of a gateway (docs/reference/openapi.yaml). */
 export interface IntakeAnswer {
@@ -15,7 +15,7 @@ export interface IntakeAnswer {
   /** Events without usage, or of a type without a rule. */
   readonly ignored: number;
   /** Events that cannot count, with their reasons. They are kept as dead letters. */
-  readonly refused: readonly Refused[];
+  readonly refused: readonly RefusedRequest[];
 }
 
 export type TakeOutcome =
@@ -27,12 +27,12 @@ export type TakeOutcome =
  * allow, never keeps the others out: gateways drop the whole batch then.
  */
 export async function takeGatewayEvents(
-  { requests, refused, ignored }: Extract<Reported, { kind: 'reported' }>,
-  { client, scope }: { readonly client: string; readonly scope: Scope },
+  { requests, refused, ignored }: Extract<ReportedBody, { kind: 'reported' }>,
+  { client, scope }: { readonly client: string; readonly scope: TokenScope },
   intake: Pick<Intake, 'accept'>,
 ): Promise<TakeOutcome> {
   const allowed: ReportedRequest[] = [];
-  const kept: Refused[] = refused.map(({ id, source, reason }) => ({ id, source, reason }));
+  const kept: RefusedRequest[] = refused.map(({ id, source, reason }) => ({ id, source, reason }));
   for (const request of requests) {
     const reason = beyondScope(request, scope);
     if (reason === undefined) allowed.push(request);
@@ -54,7 +54,7 @@ function answered(
   accepted: number,
   repeated: number,
   ignored: number,
-  refused: readonly Refused[],
+  refused: readonly RefusedRequest[],
 ): TakeOutcome {
   return { kind: 'answered', answer: { accepted, repeated, ignored, refused } };
 }
@@ -62,7 +62,7 @@ function answered(
 /** Why the token does not allow a request; undefined when it does. */
 function beyondScope(
   { tenant, quantities }: ReportedRequest,
-  { metrics, tenants }: Scope,
+  { metrics, tenants }: TokenScope,
 ): string | undefined {
   if (tenants?.includes(tenant) === false) return `token not for this tenant: ${quote(tenant)}`;
   const other = quantities.find(({ metric }) => metrics?.includes(metric) === false);

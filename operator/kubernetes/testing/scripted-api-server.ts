@@ -97,7 +97,7 @@ export async function startScriptedApiServer(
   const sockets = new Set<Socket>();
   const watches = new Set<OpenWatch>();
   const queued: { kind: SeenRequest['kind']; mishap: Mishap }[] = [];
-  const standing = new Map<SeenRequest['kind'], Mishap>();
+  const lasting = new Map<SeenRequest['kind'], Mishap>();
   const held: (() => void)[] = [];
   const conditions = new Set<() => void>();
   let accepted = 0;
@@ -135,7 +135,7 @@ export async function startScriptedApiServer(
       };
       requests.push(seen);
       const index = queued.findIndex((entry) => entry.kind === kind);
-      const mishap = index === -1 ? standing.get(kind) : queued.splice(index, 1)[0]?.mishap;
+      const mishap = index === -1 ? lasting.get(kind) : queued.splice(index, 1)[0]?.mishap;
       handle(seen, mishap, response);
       changed();
     });
@@ -300,8 +300,8 @@ export async function startScriptedApiServer(
       queued.push({ kind, mishap });
     },
     always: (kind, mishap) => {
-      if (mishap === undefined) standing.delete(kind);
-      else standing.set(kind, mishap);
+      if (mishap === undefined) lasting.delete(kind);
+      else lasting.set(kind, mishap);
     },
     release: () => {
       for (const resume of held.splice(0)) resume();

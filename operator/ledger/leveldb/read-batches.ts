@@ -9,7 +9,7 @@ import type { SealedSegment, SegmentSummary } from './state.ts';
 /** Batches that are read at a time. */
 const PAGE_BATCHES = 1_000;
 
-type Segment = SegmentSummary | SealedSegment;
+type AnySegment = SegmentSummary | SealedSegment;
 
 /** Implements `batches` of the ledger: the marks by pages, and the texts where they are wanted. */
 export async function* readBatches(
@@ -32,7 +32,7 @@ export async function* readBatches(
 /** The first batches of a segment from the one with event `sequence` on. */
 function readPage(
   view: () => StoreView,
-  segment: Segment,
+  segment: AnySegment,
   sequence: number,
 ): Promise<readonly LedgerBatch[]> {
   const { firstSequence, firstChain, lastSequence } = segment;
