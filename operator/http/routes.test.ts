@@ -247,11 +247,11 @@ describe('readiness', () => {
   });
 });
 
-test('the catalogue has the ten metrics of the collector and the custom ones', async () => {
+test('the catalogue has the twelve built-in metrics and the custom ones', async () => {
   await using server = await startTestServer();
   const { json } = await server.call('GET', '/api/v1/catalog', { token });
   const { metrics } = json as { metrics: { code: string }[] };
-  expect(metrics).toHaveLength(11);
+  expect(metrics).toHaveLength(13);
   expect(metrics.at(-1)).toMatchObject({
     code: 'tokens_used',
     unit: 'tokens',
