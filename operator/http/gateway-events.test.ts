@@ -389,17 +389,18 @@ test('praxis checks, reports, and is refused once the reported tokens have used 
     isSpared: () => false,
   });
   await server.close();
-  await using server = await startTestServer({
+  await using praxis = await startTestServer({
     ledger,
     environment: { INGEST_TOKEN: TOKENS },
     views: { intake, access },
   });
   const url = `/ingest/${IN_PATH}/api/v1/customers/acme/entitlements/inference-tokens/value?model=`;
-  const question = async () => (await server.call('GET', url)).json;
+  const question = async () => (await praxis.call('GET', url)).json;
   const report = async (id: string) => {
     const headers = { 'content-type': 'application/json' };
     const body = { ...PRAXIS, id };
-    return (await server.call('POST', `/ingest/${IN_PATH}/api/v1/events`, { headers, body })).status;
+    return (await praxis.call('POST', `/ingest/${IN_PATH}/api/v1/events`, { headers, body }))
+      .status;
   };
   expect(await question()).toMatchObject({ hasAccess: true, balance: 2, usage: 0 });
   // A request has 160 tokens at one cent.

@@ -261,6 +261,16 @@ describe('a collector’s event cannot be pre-empted', () => {
   });
 });
 
+test('an event takes the place of the sum of a gateway’s requests', async () => {
+  await using server = await startTestServer();
+  const tokens = { ...event, metric: 'tenant_inference_tokens' };
+  const refused = await push(server, tokens);
+  expect(refused.status).toBe(400);
+  expect(refused.text).toContain('summed from events of gateways');
+  expect((await push(server, { ...tokens, id: 'batch-7' })).status).toBe(200);
+  expect(await stored(server.ledger)).toHaveLength(1);
+});
+
 describe('a metric of the collector under a foreign region', () => {
   const free = { ...event, metric: 'tenant_gpu_hours', tenant: 'gpu-farm', quantity: 0 };
 

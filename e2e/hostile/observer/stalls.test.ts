@@ -100,9 +100,7 @@ async function standStill(...pids: readonly number[]): Promise<void> {
 }
 
 test('a machine that stands still is taken for a stall of the operator, or hides one', async () => {
-  const { reported, still } = await watched((operator, witness) =>
-    standStill(operator, witness),
-  );
+  const { reported, still } = await watched((operator, witness) => standStill(operator, witness));
   const [paused, busy] = reported
     .filter(({ late }) => late > 400)
     .map((each) => ownPart(each, still));

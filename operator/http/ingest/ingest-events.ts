@@ -114,7 +114,8 @@ export async function ingestEvents(
     const refusal =
       windowRefusal(event) ??
       (measured ? foreignRegion(event, context.region) : undefined) ??
-      (metered === 'yes' ? measuredHere(event) : undefined);
+      (metered === 'yes' ? measuredHere(event) : undefined) ??
+      summedHere(event, context.catalog);
     if (refusal === undefined && metered === 'not-known-yet') return { kind: 'not-known-yet' };
     if (refusal !== undefined) {
       rejected.push({ index, id: event.id, error: refusal });
@@ -194,6 +195,16 @@ function conflict({ id }: UsageEvent): string {
 function measuredHere(event: UsageEvent): string {
   const where = `metric: ${quote(event.metric)}`;
   return `measured here by the collector: ${where}: tenant ${quote(event.tenant)} is metered by this operator`;
+}
+
+/**
+ * The error for usage with the id of a sum of gateways' events, which the ledger records when the
+ * hour is over. An event of that id would take the place of the sum.
+ */
+function summedHere({ id, metric }: UsageEvent, catalog: Catalog): string | undefined {
+  if (catalog.find(metric)?.source !== 'ingest' || !id.startsWith(EVENT_ID_PREFIX))
+    return undefined;
+  return `summed from events of gateways: metric: ${quote(metric)}: send CloudEvents, or give the event an id of your own`;
 }
 
 /**
