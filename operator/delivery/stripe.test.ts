@@ -220,7 +220,7 @@ test.each([
     const start = TEST_WINDOW_START + 10 * MINUTE_MS;
     const subscribing = { autoSubscribe: true };
     const first = await live(estate, start, subscribing);
-    await vi.waitFor(() => expect(estate.stripe.state.meters.size).toBe(8), { timeout: 10_000 });
+    await vi.waitFor(() => expect(estate.stripe.state.meters.size).toBe(10), { timeout: 10_000 });
     await estate.ledger.append({ events: nodes('a', 1) });
     await drained(first, estate.ledger);
     await first.stop();
@@ -252,7 +252,7 @@ test('a price for usage that goes on bills what came before it, and parks nobody
   const { stripe, ledger } = estate;
   const start = TEST_WINDOW_START + 10 * MINUTE_MS;
   const operator = await live(estate, start, { autoSubscribe: true }, [tenantNamed('a')]);
-  await vi.waitFor(() => expect(stripe.state.meters.size).toBe(8), { timeout: 10_000 });
+  await vi.waitFor(() => expect(stripe.state.meters.size).toBe(10), { timeout: 10_000 });
   const [first] = stripe.state.meters.keys();
   await price(estate, first ?? '');
   estate.time.aheadMs += 10 * MINUTE_MS;

@@ -13,7 +13,7 @@ const at = (minute: number): number => TEST_WINDOW_START + minute * MINUTE;
 const FAILURE = { kind: 'failed', cause: 'corrupt', message: 'damaged' } as const;
 
 const EVENTS: readonly UsageEvent[] = [
-  testEvent({ id: 'asked', tenant: 'a', windowStart: at(1) + 30_000 }),
+  testEvent({ id: 'queried', tenant: 'a', windowStart: at(1) + 30_000 }),
   testEvent({ id: 'same', tenant: 'a', windowStart: at(1) }),
   testEvent({ id: 'dead', tenant: 'a', windowStart: at(1) + 59_000 }),
   testEvent({ id: 'parked', tenant: 'a', windowStart: at(1) }),
@@ -79,7 +79,7 @@ const reported = (bucket: readonly BucketEvent[] | undefined) =>
 const NOTHING: VerifyOutcome = { kind: 'verified', known: new Set() };
 
 test('a sum is compared with other events than those of its tenant, metric and minute', async () => {
-  const { questions } = await query(['asked'], NOTHING);
+  const { questions } = await query(['queried'], NOTHING);
   expect(questions).toHaveLength(1);
   expect(reported(questions[0]?.[1])).toStrictEqual([
     'queried delivered',
@@ -90,7 +90,7 @@ test('a sum is compared with other events than those of its tenant, metric and m
     'settled delivered',
     'pending not',
   ]);
-  const both = await query(['second', 'asked'], NOTHING);
+  const both = await query(['second', 'queried'], NOTHING);
   const bucket = reported(both.questions[0]?.[1]) ?? [];
   expect(bucket).toContain('second delivered');
   expect(bucket).toContain('same delivered');
@@ -101,16 +101,16 @@ test('a sum is compared with other events than those of its tenant, metric and m
 test('an event is sent twice, or never, by what the destination says of it', async () => {
   const uncertain = new Map([
     ['same', 'sums differ'],
-    ['asked', 'never reported for one that is known'],
+    ['queried', 'never reported for one that is known'],
   ]);
-  const known = new Set(['asked', 'dead']);
-  const { results } = await query(['asked', 'same', 'second'], {
+  const known = new Set(['queried', 'dead']);
+  const { results } = await query(['queried', 'same', 'second'], {
     kind: 'verified',
     known,
     uncertain,
   });
   expect(results).toStrictEqual([
-    [numberOf('asked'), { kind: 'delivered' }],
+    [numberOf('queried'), { kind: 'delivered' }],
     [
       numberOf('same'),
       { kind: 'dead', reason: 'sums differ: replay it by force to send it anyway' },
@@ -129,16 +129,16 @@ test('an event is sent twice, or never, by what the destination says of it', asy
 
 test('an event is sent though the destination could not be queried this time, or never can be', async () => {
   const retry = { kind: 'retry', reason: 'status 503' } as const;
-  expect(await query(['asked'], retry)).toMatchObject({ results: [], blocked: retry });
-  const { results } = await query(['asked', 'same'], NOTHING, { destination: {} });
+  expect(await query(['queried'], retry)).toMatchObject({ results: [], blocked: retry });
+  const { results } = await query(['queried', 'same'], NOTHING, { destination: {} });
   const reason =
     'may have been delivered longer ago than the destination remembers, and it cannot be queried: replay it by force to send it anyway';
   expect(results).toStrictEqual([
-    [numberOf('asked'), { kind: 'dead', reason }],
+    [numberOf('queried'), { kind: 'dead', reason }],
     [numberOf('same'), { kind: 'dead', reason }],
   ]);
   const forced = { destination: {}, inFlight: { isForced: () => true } };
-  expect((await query(['asked'], NOTHING, forced)).results).toStrictEqual([]);
+  expect((await query(['queried'], NOTHING, forced)).results).toStrictEqual([]);
 });
 
 test.each([
@@ -147,7 +147,7 @@ test.each([
 ])('a sum is taken for complete though events %s', async (_, horizon, count) => {
   const memory = createMemoryLedger();
   const { questions } = await query(
-    ['asked'],
+    ['queried'],
     NOTHING,
     {},
     { stats: () => ({ ...memory.stats(), horizon }) },
@@ -162,14 +162,14 @@ test('a sum is taken for complete though stored events cannot be read', async ()
       throw error;
     },
   });
-  const damaged = await query(['asked'], NOTHING, {}, failing(new LedgerReadError(FAILURE)));
-  expect(damaged.questions).toStrictEqual([[['asked'], undefined]]);
-  await expect(query(['asked'], NOTHING, {}, failing(new Error('a bug')))).rejects.toThrow('a bug');
+  const damaged = await query(['queried'], NOTHING, {}, failing(new LedgerReadError(FAILURE)));
+  expect(damaged.questions).toStrictEqual([[['queried'], undefined]]);
+  await expect(query(['queried'], NOTHING, {}, failing(new Error('a bug')))).rejects.toThrow('a bug');
 });
 
 test('what a change of plan has moved into a minute is left out of its sum', async () => {
   const moved = (event: UsageEvent): boolean => event.id === 'minute before';
-  const { questions } = await query(['asked'], NOTHING, {
+  const { questions } = await query(['queried'], NOTHING, {
     changes: {
       sentAt: ({ event }) => (moved(event) ? at(1) : Date.parse(event.window_start)),
       reach: (time, tenant) => (tenant === 'a' ? time - MINUTE : time),

@@ -13,6 +13,7 @@ const ALLOWED = [
   '/api/v1/months/{month}',
   '/api/v1/gaps',
   '/api/v1/gpus',
+  '/api/v1/focus',
   '/api/v1/tenants/{tenant}',
   '/api/v1/tenants/{tenant}/statement',
 ];
@@ -40,7 +41,7 @@ describe('a token of a tenant', () => {
         .replace('{tenant}', OWN)
         .replace('{id}', ids.own[0] ?? '')
         .replace('{month}', '2026-11')
-        .replace(/statement$/, 'statement?month=2026-11')
+        .replace(/(statement|focus)$/, '$1?month=2026-11')
         .replace(/\{\w+\}/, 'x');
     for (const { method, path } of index.routes) {
       if (OPEN.includes(path)) continue;

@@ -85,7 +85,7 @@ async function refuseIncomplete(
     const deleted = `windows up to ${isoTime(horizon)} may be deleted`;
     throw new Problem(
       409,
-      `${what}: ${deleted}: set RETENTION to 62 days or more for later months`,
+      `${what}: ${deleted}: set RETENTION or MeteringPolicy spec.retention to 62 days or more for later months`,
     );
   }
   const since = await measuredSince(context);
