@@ -71,12 +71,6 @@ const sources = files
   .map((file) => [file, readFileSync(join(ROOT, file), 'utf8')] as const);
 
 const shipped = sources.filter(([file]) => !/^e2e\/|\.test\.|\/testing\//.test(file));
-/** Sources without private words. Tests of three folders still have some. */
-const checked = sources.filter(
-  ([file]) =>
-    !/^operator\/(?:billing\/usage|http\/(?:ingest|portal)).*(?:\.test\.|\/testing\/)/.test(file),
-);
-
 function privateWord(words: readonly string[]): string | undefined {
   const found = words.find((word) => Object.hasOwn(INSTEAD, word));
   return found && `${found} (say ${INSTEAD[found]})`;
@@ -84,7 +78,7 @@ function privateWord(words: readonly string[]): string | undefined {
 
 test('a name has a private word', () => {
   expect(shipped.length).toBeGreaterThan(500);
-  const found = checked.flatMap(([file, source]) =>
+  const found = sources.flatMap(([file, source]) =>
     [...namesIn(source)].flatMap((name) => {
       const word = Object.hasOwn(ALLOWED, name) ? undefined : privateWord(wordsOfName(name));
       return word === undefined ? [] : [`${file}: ${name}: ${word}`];
@@ -125,7 +119,7 @@ test('a heading of the documentation has a private word', () => {
 });
 
 test('a text or the title of a test has a private word', () => {
-  const found = checked.flatMap(([file, source]) =>
+  const found = sources.flatMap(([file, source]) =>
     textsIn(source).flatMap((text) => {
       const word = privateWord(text.toLowerCase().split(/[^a-z-]+/));
       return word === undefined || Object.hasOwn(ALLOWED, text)

@@ -92,7 +92,7 @@ describe('what is pushed in', () => {
     ]);
   });
 
-  test('is judged event by event: the bad ones are named by their place, the good ones stay', async () => {
+  test('is evaluated event by event: the bad ones are named by their place, the good ones stay', async () => {
     await using server = await startTestServer();
     const body = [
       { ...event, metric: 'unheard_of' },

@@ -278,7 +278,7 @@ describe('a month of tiers', () => {
     expect(cost(second)?.minorUnits).toBe(4500n);
   });
 
-  test('begins anew with every month and for every tenant', () => {
+  test('begins again with every month and for every tenant', () => {
     const items = [
       usage('10', day('2026-10-31')),
       usage('10', day('2026-11-01')),
@@ -299,7 +299,7 @@ describe('a month of tiers', () => {
     expect(costAmounts(sums.rows())[0]?.cost.minorUnits).toBe(1500n);
   });
 
-  test('is not asked for where no price depends on it', () => {
+  test('is not looked up where no price depends on it', () => {
     expect(dependsOnMonth(flat(1))).toBe(false);
     expect(sumsOf(gpus, [usage('1')], []).dependsOnMonths).toBe(false);
     expect(sumsOf(book, [usage('1')], []).dependsOnMonths).toBe(true);

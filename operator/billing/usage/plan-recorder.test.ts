@@ -31,11 +31,11 @@ function rig(ledger = createMemoryLedger()) {
     logger,
   });
   const stored = async () => Object.fromEntries(await readPlanHistories(ledger));
-  return { state, keeper: store, kept: stored, logger, ledger };
+  return { state, planStore: store, kept: stored, logger, ledger };
 }
 
 test('a change of plan is forgotten, or one that is no news is written', async () => {
-  const { state, keeper: store, kept: stored } = rig();
+  const { state, planStore: store, kept: stored } = rig();
   state.tenants = [{ id: 'acme' }, { id: 'burst', plan: 'silver' }];
   await store.poll();
   await store.poll();
@@ -61,7 +61,7 @@ test('a change of plan is forgotten, or one that is no news is written', async (
 });
 
 test('a tenant that leaves takes the plan along that its last month is priced by', async () => {
-  const { state, keeper: store, kept: stored } = rig();
+  const { state, planStore: store, kept: stored } = rig();
   state.tenants = [{ id: 'acme', plan: 'gold' }];
   await store.poll();
   state.tenants = [];
@@ -72,8 +72,8 @@ test('a tenant that leaves takes the plan along that its last month is priced by
 test('a restart makes today’s plan that of all times', async () => {
   const before = rig();
   before.state.tenants = [{ id: 'acme', plan: 'silver' }];
-  await before.keeper.poll();
-  const { state, keeper: store, kept: stored } = rig(before.ledger);
+  await before.planStore.poll();
+  const { state, planStore: store, kept: stored } = rig(before.ledger);
   state.tenants = [{ id: 'acme', plan: 'gold' }];
   await store.poll();
   expect(await stored()).toStrictEqual({
@@ -85,7 +85,7 @@ test('a restart makes today’s plan that of all times', async () => {
 });
 
 test('nothing is written while nobody knows who is metered', async () => {
-  const { state, keeper: store } = rig();
+  const { state, planStore: store } = rig();
   state.known = false;
   state.tenants = [{ id: 'acme' }];
   await store.poll();
@@ -93,7 +93,7 @@ test('nothing is written while nobody knows who is metered', async () => {
 });
 
 test('a full volume loses a change of plan, or fills the log', async () => {
-  const { state, keeper: store, kept: stored, logger } = rig();
+  const { state, planStore: store, kept: stored, logger } = rig();
   state.tenants = [{ id: 'acme', plan: 'gold' }];
   state.failure = { kind: 'failed', cause: 'full', message: 'no room: ledger' };
   await store.poll();
@@ -107,7 +107,7 @@ test('a full volume loses a change of plan, or fills the log', async () => {
 });
 
 test('a tenant that comes after the start has no plan', async () => {
-  const { state, keeper: store, kept: stored } = rig();
+  const { state, planStore: store, kept: stored } = rig();
   const stop = new AbortController();
   state.sleep = async () => {
     if (state.tenants.length > 0) stop.abort();

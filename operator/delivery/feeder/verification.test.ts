@@ -164,7 +164,9 @@ test('a sum is taken for complete though stored events cannot be read', async ()
   });
   const damaged = await query(['queried'], NOTHING, {}, failing(new LedgerReadError(FAILURE)));
   expect(damaged.questions).toStrictEqual([[['queried'], undefined]]);
-  await expect(query(['queried'], NOTHING, {}, failing(new Error('a bug')))).rejects.toThrow('a bug');
+  await expect(query(['queried'], NOTHING, {}, failing(new Error('a bug')))).rejects.toThrow(
+    'a bug',
+  );
 });
 
 test('what a change of plan has moved into a minute is left out of its sum', async () => {

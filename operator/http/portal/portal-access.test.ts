@@ -85,7 +85,7 @@ describe('a token of a tenant', () => {
     }
   });
 
-  test('tells what the tenant has of GPUs, and nothing of what others have or nobody has', async () => {
+  test('reports what the tenant has of GPUs, and nothing of what others have or nobody has', async () => {
     await using world = await twoTenants();
     const { server } = world;
     const query = 'from=2026-11-21&group_by=window,tenant,gpu_type';
@@ -124,16 +124,16 @@ describe('a token of a tenant', () => {
     await using world = await twoTenants();
     const { server, ids } = world;
     const { token } = await world.mint();
-    const ask = async (path: string) => {
+    const query = async (path: string) => {
       const { status, text } = await server.call('GET', path, { token });
       return [status, text];
     };
-    const unknown = await ask('/api/v1/tenants/nobody');
-    const filtered = await ask('/api/v1/usage?tenant=nobody');
+    const unknown = await query('/api/v1/tenants/nobody');
+    const filtered = await query('/api/v1/usage?tenant=nobody');
     expect([unknown[0], filtered[0]]).toStrictEqual([403, 403]);
     for (const tenant of FOREIGN.filter((name) => name.trim() === name).map(encodeURIComponent)) {
-      expect(await ask(`/api/v1/tenants/${tenant}`)).toStrictEqual(unknown);
-      expect(await ask(`/api/v1/usage?tenant=${tenant}`)).toStrictEqual(filtered);
+      expect(await query(`/api/v1/tenants/${tenant}`)).toStrictEqual(unknown);
+      expect(await query(`/api/v1/usage?tenant=${tenant}`)).toStrictEqual(filtered);
     }
     const [foreign = ''] = ids.foreign;
     const stated = (id: string) => `no such event: ledger: "${id}": use an id of /api/v1/events`;
@@ -143,7 +143,7 @@ describe('a token of a tenant', () => {
     }
   });
 
-  test('is told of gaps and tenant clusters without what operators say of them', async () => {
+  test('gets gaps and tenant clusters without what operators say of them', async () => {
     await using world = await twoTenants();
     const { server, ids } = world;
     const { token } = await world.mint();
@@ -227,14 +227,14 @@ describe('a revoked token', () => {
 describe('making tokens', () => {
   test('takes a known tenant, a time of at most a day, and says so', async () => {
     await using world = await twoTenants();
-    const ask = async (tenant: string, body?: unknown) =>
+    const query = async (tenant: string, body?: unknown) =>
       world.server.call('POST', `/api/v1/tenants/${tenant}/portal-tokens`, {
         token: API_TOKEN,
         body,
       });
-    const made = await ask(OWN);
+    const made = await query(OWN);
     expect(made.json).toMatchObject({ tenant: OWN, expires_at: '2026-11-21T10:05:00Z' });
-    const day = await ask(OWN, { valid_for: '24h' });
+    const day = await query(OWN, { valid_for: '24h' });
     expect(day.json).toMatchObject({ expires_at: '2026-11-22T09:05:00Z' });
     for (const body of [
       { valid_for: '24h1s' },
@@ -243,9 +243,9 @@ describe('making tokens', () => {
       { validFor: '1h' },
       [],
     ]) {
-      expect((await ask(OWN, body)).status).toBe(400);
+      expect((await query(OWN, body)).status).toBe(400);
     }
-    expect((await ask('nobody')).status).toBe(404);
+    expect((await query('nobody')).status).toBe(404);
     expect(world.server.log.join('\n')).not.toContain((made.json as { token: string }).token);
   });
 

@@ -74,7 +74,7 @@ async function diagnostics(page: Page | Frame): Promise<readonly string[]> {
 
 describe('the page of a tenant', () => {
   test.each(VIEWS)(
-    '%s: readable by everybody at three widths, light and dark, nothing beyond the edge, nobody else asked',
+    '%s: readable by everybody at three widths, light and dark, nothing beyond the edge, nobody else queried',
     async (hash, text) => {
       const { page, problems, settled } = await openPage(browser, { width: 360 });
       const requested: string[] = [];
@@ -219,7 +219,7 @@ describe('the page of a tenant', () => {
     server.settings = before;
   });
 
-  test('is drawn on the grounds that colours are held against', async () => {
+  test('is drawn on the backgrounds that colours are held against', async () => {
     const style = await (await fetch(`${origin()}/portal/files/style.css`)).text();
     expect(style).toContain(`--page: light-dark(${BACKGROUNDS.light},`);
     expect(style).toMatch(new RegExp(`--surface: light-dark\\(#\\w+, ${BACKGROUNDS.dark}\\)`));

@@ -61,15 +61,16 @@ test(`${REQUESTS.toLocaleString('en')} requests with names, ids and tokens of ot
   const tokens = await tokensOf(world);
   const seen = new Map<number, number>();
   let rows = 0;
-  const ask = (method: string, path: string, headers: Readonly<Record<string, string>>) =>
+  const query = (method: string, path: string, headers: Readonly<Record<string, string>>) =>
     send(agent, world.server.port, method, path, headers);
   const wishes = await wishArbitrary(world, [...tokens.keys()]);
   await fc.assert(
     fc.asyncProperty(wishes, async ({ method, path, token, header, maxAge, primed }) => {
       const { text: shown, isGood } = tokens.get(token) ?? { text: '', isGood: false };
       const age = maxAge && { 'cache-control': 'max-age=300' };
-      if (primed && method === 'GET') await ask(method, path, { ...age, authorization: API_TOKEN });
-      const { status, text } = await ask(method, path, { ...age, [header]: shown });
+      if (primed && method === 'GET')
+        await query(method, path, { ...age, authorization: API_TOKEN });
+      const { status, text } = await query(method, path, { ...age, [header]: shown });
       seen.set(status, (seen.get(status) ?? 0) + 1);
       expect(faultsOf({ path, isGood, status, text })).toStrictEqual([]);
       if (status < 400 && text.includes(`"tenant":"${OWN}"`)) rows += 1;
@@ -95,7 +96,9 @@ function faultsOf({
   if (!path.startsWith('/api/')) return [];
   if (!isGood) return [`let in: ${status}`];
   const names = FOREIGN.map((tenant) => `"tenant":${JSON.stringify(tenant)}`);
-  return [CANARY, ...names].filter((name) => text.includes(name)).map((name) => `told: ${name}`);
+  return [CANARY, ...names]
+    .filter((name) => text.includes(name))
+    .map((name) => `reported: ${name}`);
 }
 
 interface Answer {
@@ -157,7 +160,7 @@ async function tokensOf(world: TwoTenants): Promise<ReadonlyMap<string, KnownTok
 }
 
 /**
- * Requests around what a tenant may ask: its own and others' names and ids, written in every way.
+ * Requests around what a tenant may query: its own and others' names and ids, written in every way.
  */
 async function wishArbitrary(
   { server, ids }: TwoTenants,

@@ -63,7 +63,7 @@ describe('damage is found or does no harm', () => {
   });
 
   test(
-    `one flipped bit at ${FLIPS} random view of any file never changes what is read`,
+    `one flipped bit at ${FLIPS} random places of any file never changes what is read`,
     async () => {
       const random = seededRandom(SEED);
       const reported = new Set<boolean>();
