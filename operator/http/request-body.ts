@@ -1,21 +1,14 @@
-import { isUtf8 } from 'node:buffer';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Request, RequestHandler } from 'express';
 import { NumberText } from '../model/complete-event.ts';
 import { isRecord } from '../model/is-record.ts';
-import { jsonShape } from '../model/json-shape.ts';
+import { jsonText } from '../model/json-shape.ts';
 import { quote } from '../model/validate-event.ts';
 import type { ConcurrencyLimit } from './limits.ts';
 import { badRequest, Problem } from './problem.ts';
 
-/**
- * No body of the API is nested deeper. Deep values make serialisers recurse, see
- * docs/explanation/security.md#d-11.
- */
+/** No body of the API is nested deeper. */
 const MAX_DEPTH = 8;
-
-/** Values of one body: 30 for each of 5000 events. The worst such body parses within 0.15 s. */
-const MAX_VALUES = 150_000;
 
 /** Bytes read of a body on a path that takes none; more is 413. */
 const MOST_REFUSED_BYTES = 1024;
@@ -62,17 +55,9 @@ export function readBody(options: {
 
 /** The value of a body read by {@link readBody}; quantities keep their digits (`NumberText`). */
 export function parseBody(body: unknown): unknown {
-  if (!Buffer.isBuffer(body) || body.length === 0) throw badRequest('empty: body: send JSON');
-  if (!isUtf8(body)) throw badRequest('not UTF-8: body: send JSON in UTF-8');
-  const text = body.toString();
-  const { values, depth } = jsonShape(text);
-  if (depth > MAX_DEPTH) {
-    throw badRequest(`nested too deeply: body: send at most ${MAX_DEPTH} levels`);
-  }
-  if (values > MAX_VALUES) {
-    throw new Problem(413, `too many values: body: send at most ${MAX_VALUES} at a time`);
-  }
-  return parseJson(text);
+  const read = jsonText(Buffer.isBuffer(body) ? body : Buffer.alloc(0), MAX_DEPTH);
+  if (read.kind === 'refused') throw new Problem(read.status, read.problem);
+  return parseJson(read.text);
 }
 
 /**

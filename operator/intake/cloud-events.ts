@@ -1,8 +1,7 @@
-import { isUtf8 } from 'node:buffer';
 import type { IncomingHttpHeaders } from 'node:http';
 import { NumberText } from '../model/complete-event.ts';
 import { isRecord } from '../model/is-record.ts';
-import { jsonShape } from '../model/json-shape.ts';
+import { jsonText } from '../model/json-shape.ts';
 import { isDay } from '../model/pricing/past.ts';
 import { quote } from '../model/quote.ts';
 import { ENVOY_EVENT_TYPE } from '../settings/parsers/gateway-presets.ts';
@@ -44,7 +43,6 @@ export type EventBody =
 /** Bounds of one body; docs/how-to/ai-gateways.md#limits. */
 const MAX_BODY_BYTES = 10 * 1024 * 1024;
 const MAX_MEMBERS = 5000;
-const MAX_VALUES = 150_000;
 const MAX_DEPTH = 16;
 /** Characters of `id`, `source`, `type` and `subject`. */
 export const MAX_ATTRIBUTE = 1024;
@@ -240,16 +238,9 @@ type Unreadable = Extract<EventBody, { kind: 'unreadable' }>;
 
 /** Parses JSON whose numbers keep their digits ({@link NumberText}). */
 function parseJson(bytes: Buffer, where = 'body'): ParsedJson {
-  if (bytes.length === 0) return unreadable(400, `empty: ${where}: send JSON`);
-  if (!isUtf8(bytes)) return unreadable(400, `not UTF-8: ${where}: send JSON in UTF-8`);
-  const text = bytes.toString();
-  const { values, depth } = jsonShape(text);
-  if (depth > MAX_DEPTH) {
-    return unreadable(400, `nested too deeply: ${where}: send at most ${MAX_DEPTH} levels`);
-  }
-  if (values > MAX_VALUES) {
-    return unreadable(413, `too many values: ${where}: send at most ${MAX_VALUES} at a time`);
-  }
+  const read = jsonText(bytes, MAX_DEPTH, where);
+  if (read.kind === 'refused') return unreadable(read.status, read.problem);
+  const { text } = read;
   try {
     const value: unknown = LONG_NUMBER.test(text) ? JSON.parse(text, withDigits) : JSON.parse(text);
     return { kind: 'value', value };
