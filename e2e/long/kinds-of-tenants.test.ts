@@ -73,7 +73,7 @@ describe('tenants of several kinds on one cluster', () => {
     await api?.close();
   });
 
-  test('what nobody requested is billed to nobody', async () => {
+  test('a tenant of a kind that the policy does not name is billed', async () => {
     await until({ 'tenant-tenant-a-a': perWindow(2) });
   });
 

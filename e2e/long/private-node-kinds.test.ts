@@ -139,7 +139,7 @@ describe('tenants with nodes of their own, of several kinds on one cluster', () 
     for (const client of clients.values()) await client.close();
   });
 
-  test('what nobody requested is billed to nobody', async () => {
+  test('a tenant of a kind that the policy does not name is billed', async () => {
     await until({ cpu: {}, nodes: {} });
   });
 
