@@ -1,7 +1,8 @@
 import type { MetricDefinition } from '../model/catalog.ts';
-import type { Measure, MeasuredCharge } from './measure.ts';
+import { quote } from '../model/quote.ts';
+import type { Measure, MeasuredCharge, Plan, SharedQuery } from './measure.ts';
 import { planTemplate } from './plan-query.ts';
-import { checkRows, type Sample } from './query-answer.ts';
+import { checkRows, numberOf, type Sample } from './query-answer.ts';
 
 /** One metric of PROMETHEUS_METRICS_FILE (docs/explanation/prometheus.md#metrics-of-your-own). */
 export interface ConfiguredMetric {
@@ -17,13 +18,18 @@ export interface ConfiguredMetric {
   readonly dimensions: readonly { readonly key: string; readonly label: string }[];
   /** The result's label that gives the event's sku. */
   readonly sku?: string;
+  /** The result's label that names the tenant: the query is one for all tenants. */
+  readonly tenantLabel?: string;
 }
+
+/** Most rows of one tenant in one window; each becomes a usage event. */
+const MOST_SERIES = 1_000;
 
 const AS_IT_IS: readonly [bigint, bigint] = [1n, 1n];
 
 /** The definition of a configured metric for the catalogue and billing systems. */
 export function definitionOf(metric: ConfiguredMetric): MetricDefinition {
-  const { code, name, unit, description, billable, dimensions, sku } = metric;
+  const { code, name, unit, description, billable, dimensions, sku, tenantLabel } = metric;
   return {
     code,
     name,
@@ -36,14 +42,15 @@ export function definitionOf(metric: ConfiguredMetric): MetricDefinition {
       'region',
       ...(sku === undefined ? [] : ['sku']),
       ...dimensions.map(({ key }) => key),
-      'tenant_cluster',
-      'tenant_class',
+      ...(tenantLabel === undefined ? ['tenant_cluster', 'tenant_class'] : []),
     ],
   };
 }
 
 /** One event for each row of the result. Rows with the same sku and dimensions are refused. */
 export function createConfiguredMeasure(metric: ConfiguredMetric): Measure {
+  const { tenantLabel } = metric;
+  const shared = tenantLabel === undefined ? undefined : byTenant(tenantLabel);
   const identityOf = (labels: Sample['labels']): Pick<MeasuredCharge, 'sku' | 'dimensions'> => {
     const sku = metric.sku === undefined ? '' : (labels[metric.sku] ?? '');
     const dimensions = metric.dimensions
@@ -57,12 +64,43 @@ export function createConfiguredMeasure(metric: ConfiguredMetric): Measure {
   return {
     metric: metric.code,
     unit: metric.unit,
-    plan: (subject, window) => planTemplate(metric.query, subject, window),
+    ...(shared !== undefined && { ofTenant: true }),
+    plan: (subject, window): Plan => {
+      const plan = planTemplate(metric.query, subject, window);
+      if (shared === undefined || plan.kind !== 'query') return plan;
+      const { tenant, id } = subject.cluster;
+      if (subject.firstClusters.get(tenant) !== id) return { kind: 'off' };
+      return { ...plan, shared, onlyShared: true };
+    },
     read: ({ rows }) => {
       const key = (labels: Sample['labels']): string => JSON.stringify(identityOf(labels));
       const { good, refused } = checkRows(rows, key, AS_IT_IS);
       const charges = good.map(({ labels, quantity }) => ({ quantity, ...identityOf(labels) }));
       return { charges, refused };
     },
+  };
+}
+
+/**
+ * Splits the rows by the tenant that a label names (docs/explanation/prometheus.md#metrics-of-your-own).
+ * A tenant with too many rows has no answer: some of them would be billed as all.
+ */
+function byTenant(label: string): SharedQuery {
+  const tenantOf = ({ labels }: Sample): string => labels[label] ?? '';
+  return {
+    split: ({ samples }, subjects) => {
+      const byName = Map.groupBy(samples, tenantOf);
+      return subjects.map(({ cluster: { tenant } }) => {
+        const own = byName.get(tenant) ?? [];
+        return own.length > MOST_SERIES
+          ? `more than ${MOST_SERIES} series in a window: tenant: ${quote(tenant)}: sum by fewer labels`
+          : { rows: { kind: 'vector', samples: own, malformed: [] } };
+      });
+    },
+    strangers: ({ samples }, [subject]) =>
+      samples
+        .filter((sample) => subject?.firstClusters.has(tenantOf(sample)) !== true)
+        .filter(({ value }) => numberOf(value) !== 0)
+        .map((sample) => `no tenant: ${label}: ${quote(tenantOf(sample))}`),
   };
 }

@@ -69,7 +69,7 @@ async function minutesOf(name: string): Promise<number[]> {
 
 const anyJob: QueryJob = {
   measure: createEgressMeasure('default'),
-  subject: { cluster: tenant('a'), uniqueName: true },
+  subject: { cluster: tenant('a'), uniqueName: true, firstClusters: new Map<string, string>() },
   window: { start: at(0), end: at(60) },
 };
 

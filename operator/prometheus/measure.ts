@@ -12,6 +12,8 @@ export interface Measure {
   /** The metric's code. */
   readonly metric: string;
   readonly unit: string;
+  /** The usage belongs to the tenant: its events name no tenant cluster, class or project. */
+  readonly ofTenant?: true;
   /** The query about a tenant cluster. */
   plan(subject: MeasuredCluster, window: Window): Plan;
   /** Reads an answer. A row that cannot be charged is reported and affects no other row. */
@@ -25,6 +27,11 @@ export interface MeasuredCluster {
   readonly sharedNamespace?: string;
   /** No other tenant cluster had its name during the window. */
   readonly uniqueName: boolean;
+  /**
+   * Every tenant of the window, with the first of its tenant clusters by id. That one stands for
+   * the tenant where a query names tenants.
+   */
+  readonly firstClusters: ReadonlyMap<string, string>;
 }
 
 export type Plan =
@@ -49,10 +56,21 @@ export type Plan =
 
 /** A query that covers many tenant clusters, with the same result as each one's own query. */
 export interface SharedQuery {
-  /** The query about these tenant clusters, evaluated at the window's end. */
-  promql(subjects: readonly MeasuredCluster[], window: Window): string;
-  /** Splits the rows: one answer for each of `subjects`, in order; or why it cannot. */
-  split(rows: Vector, subjects: readonly MeasuredCluster[]): readonly QueryResult[] | string;
+  /**
+   * The query about these tenant clusters, evaluated at the window's end. Absent if each one's own
+   * query covers all: a query for fewer of them would be no smaller.
+   */
+  promql?(subjects: readonly MeasuredCluster[], window: Window): string;
+  /**
+   * Splits the rows: for each of `subjects`, in order, its answer or why it has none. Or why no row
+   * can be split.
+   */
+  split(
+    rows: Vector,
+    subjects: readonly MeasuredCluster[],
+  ): readonly (QueryResult | string)[] | string;
+  /** Why rows belong to nobody, whatever `subjects` are, `what: where: "input"` each. */
+  strangers?(rows: Vector, subjects: readonly MeasuredCluster[]): readonly string[];
 }
 
 /** The result of a plan. */
@@ -101,7 +119,7 @@ interface EventContext {
  * cannot be an event is refused with its reason.
  */
 export function measuredEvents(
-  measure: Pick<Measure, 'metric' | 'unit'>,
+  measure: Pick<Measure, 'metric' | 'unit' | 'ofTenant'>,
   cluster: TenantCluster,
   reading: Reading,
   context: EventContext,
@@ -120,15 +138,17 @@ export function measuredEvents(
 
 function eventOf(
   charge: MeasuredCharge,
-  { metric, unit }: Pick<Measure, 'metric' | 'unit'>,
+  { metric, unit, ofTenant }: Pick<Measure, 'metric' | 'unit' | 'ofTenant'>,
   cluster: TenantCluster,
   context: EventContext,
 ): UsageEvent {
   const tenantClass = cluster.tenantClass ?? context.defaultTenantClass;
   const dimensions = {
     ...charge.dimensions,
-    tenant_cluster: cluster.id,
-    ...(tenantClass !== undefined && { tenant_class: tenantClass }),
+    ...(!ofTenant && {
+      tenant_cluster: cluster.id,
+      ...(tenantClass !== undefined && { tenant_class: tenantClass }),
+    }),
   };
   const identity = {
     tenant: cluster.tenant,
@@ -136,9 +156,9 @@ function eventOf(
     window_start: formatInstant(context.window.start),
     window_end: formatInstant(context.window.end),
     region: context.region,
-    ...(cluster.project !== undefined && { project: cluster.project }),
+    ...(!ofTenant && cluster.project !== undefined && { project: cluster.project }),
     ...(charge.sku !== undefined && { sku: charge.sku }),
-    resource_id: cluster.id,
+    ...(!ofTenant && { resource_id: cluster.id }),
     dimensions: Object.fromEntries(sortedEntries(dimensions)),
   };
   const properties = { ...charge.properties, ...(context.backfilled ? { backfilled: true } : {}) };

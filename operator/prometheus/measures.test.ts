@@ -54,9 +54,13 @@ describe('egress', () => {
   test.each(['team-1', 'team-alpha', 'a-etcd', '2024', 'x-y-z'])(
     'of synced pods is one row, also where %s ends as the pods of a control plane do',
     (name) => {
-      const subject = { cluster: cluster(name), uniqueName: true };
+      const subject = {
+        cluster: cluster(name),
+        uniqueName: true,
+        firstClusters: new Map<string, string>(),
+      };
       const plan = egress.plan(subject, WINDOW);
-      const promql = plan.kind === 'query' ? (plan.shared?.promql([subject], WINDOW) ?? '') : '';
+      const promql = plan.kind === 'query' ? (plan.shared?.promql?.([subject], WINDOW) ?? '') : '';
       const [, ownRow = ''] = /pod=~"([^"]*)"/.exec(promql) ?? [];
       const hasOwnRow = (pod: string): boolean => new RegExp(`^(?:${ownRow})$`).test(pod);
       expect(hasOwnRow(`web-7d9c8b5f6-x2x4z-x-shop-x-${name}`)).toBe(false);
@@ -120,7 +124,12 @@ describe('utilisation', () => {
 describe('the number of GPUs', () => {
   const utilization = createUtilizationMeasure('default');
   const besideOf = (metering: Parameters<typeof cluster>[1]): string | undefined => {
-    const subject = { cluster: cluster('a', metering), sharesNamespace: false, uniqueName: true };
+    const subject = {
+      cluster: cluster('a', metering),
+      sharesNamespace: false,
+      uniqueName: true,
+      firstClusters: new Map<string, string>(),
+    };
     const plan = utilization.plan(subject, WINDOW);
     return plan.kind === 'query' ? plan.beside : plan.kind;
   };

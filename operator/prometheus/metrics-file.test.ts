@@ -64,16 +64,16 @@ describe('the metrics file', () => {
       problem.replace('PROMETHEUS_METRICS_FILE: ', '').replace(/; use \{\{.*/, ''),
     );
     expect(problems).toEqual([
-      'line 3: metric: unknown field: "biilable"; use code, name, unit, description, billable, query, dimensions, sku',
+      'line 3: metric: unknown field: "biilable"; use code, name, unit, description, billable, query, dimensions, sku, tenantLabel',
       'line 1: code: not a metric code: "Tokens"; begin with a small letter; use a-z, 0-9 and _, at most 100',
       'line 4: code: a built-in metric: "tenant_gpu_hours"; choose another',
       'line 6: query: missing; give a PromQL query',
       'line 7: billable: not a boolean: "maybe"; write true or false',
       'line 8: dimensions: the same key as "modelName": "model_name"; name it once',
       'line 8: dimensions: "sku" is set by the operator: "sku"; rename the label',
-      'line 8: dimensions: not a label name: "a-b"; name a label of the result',
+      'line 8: dimensions: not a label name: "a-b"; name a label of the result, such as model_name',
       'line 8: dimensions: "tenant_cluster" is set by the operator: "tenantCluster"; rename the label',
-      'line 9: sku: not a label name: "gpu model"; name a label of the result',
+      'line 9: sku: not a label name: "gpu model"; name a label of the result, such as model_name',
       'line 11: query: placeholder outside a string: "{{tenant}}"; write "…" around it',
       'line 12: unit: not a text; write it on one line',
       'line 19: metric: not a map of fields; write "code: …", "query: …" and so on',
@@ -93,6 +93,19 @@ describe('the metrics file', () => {
     [`- {code: a, query: "${'x'.repeat(300_000)}"}`, 'too large'],
   ])('is read strictly: %.30s', (text, problem) => {
     expect(problemsOf(text)[0]).toContain(problem);
+  });
+
+  test('refuses a query for all tenants that names one, with an example', () => {
+    const query = 'sum(increase(tokens_total{tenant="{{ tenant }}"}[{{window}}]))';
+    expect(
+      problemsOf(
+        `- {code: a, tenantLabel: tenant, query: '${query}'}\n- {code: b, tenantLabel: a-b, query: up}\n- {code: c, tenantLabel: [], query: up}`,
+      ),
+    ).toEqual([
+      'PROMETHEUS_METRICS_FILE: line 1: query: a name beside tenantLabel: "{{tenant}}"; write one query for all tenants, such as sum by (tenant, model) (increase(tokens_total[{{window}}]))',
+      'PROMETHEUS_METRICS_FILE: line 2: tenantLabel: not a label name: "a-b"; name a label of the result, such as model_name',
+      'PROMETHEUS_METRICS_FILE: line 3: tenantLabel: not a label name; name a label of the result, such as model_name',
+    ]);
   });
 
   test('names its dimensions as other events do', () => {
@@ -115,6 +128,19 @@ describe('the metrics file', () => {
         },
         { code: 'tenant_gateway_requests', unit: 'requests', billable: true },
         { code: 'tenant_gpu_memory_used_mib', billable: false },
+        // A bill comes from events, not from counters of engines.
+        ...['vllm_prompt_tokens', 'vllm_generation_tokens'].map((code) => ({
+          code,
+          billable: false,
+          tenantLabel: 'tenant',
+          dimensions: [{ key: 'model_name', label: 'model_name' }],
+        })),
+        ...['llm_d_input_tokens', 'llm_d_output_tokens'].map((code) => ({
+          code,
+          billable: false,
+          tenantLabel: 'fairness_id',
+          dimensions: [{ key: 'target_model_name', label: 'target_model_name' }],
+        })),
       ],
     });
   });

@@ -1,5 +1,5 @@
 import { quote } from '../model/quote.ts';
-import { readQueryTemplate } from '../settings/query-template.ts';
+import { isNamePlaceholder, readQueryTemplate } from '../settings/query-template.ts';
 import { readStrictYaml, type YamlMap, type YamlNode } from '../settings/strict-yaml.ts';
 import { BUILT_IN_METRICS } from '../model/catalog.ts';
 import { RESERVED_KEYS } from '../model/event-schema.ts';
@@ -29,11 +29,15 @@ const FIELDS = [
   'query',
   'dimensions',
   'sku',
+  'tenantLabel',
 ] as const;
 type Field = (typeof FIELDS)[number];
 
 /** Limits of texts, in characters. */
 const LONGEST = { name: 128, unit: 64, description: 512, query: 8_192 } as const;
+
+const QUERY_FOR_ALL =
+  'write one query for all tenants, such as sum by (tenant, model) (increase(tokens_total[{{window}}]))';
 
 /** Dimensions of every event, set by the operator. */
 const OPERATOR_KEYS = new Set(['tenant_cluster', 'tenant_class']);
@@ -119,7 +123,8 @@ function readMetric(map: YamlMap, refuse: Refuse): ConfiguredMetric | undefined 
   );
   const billable = readBoolean(map, 'billable', refuse);
   const dimensions = readDimensions(map, refuse);
-  const sku = readSku(map, refuse);
+  const sku = readOneLabel(map, 'sku', refuse);
+  const tenantLabel = readOneLabel(map, 'tenantLabel', refuse);
   if (code === undefined || query === undefined || unit === undefined) return undefined;
   if (name === undefined || description === undefined) return undefined;
   if (billable === undefined || dimensions === undefined) return undefined;
@@ -132,6 +137,7 @@ function readMetric(map: YamlMap, refuse: Refuse): ConfiguredMetric | undefined 
     query,
     dimensions,
     sku,
+    tenantLabel,
   };
 }
 
@@ -154,9 +160,13 @@ function readQuery(map: YamlMap, refuse: Refuse): string | undefined {
   const query = readText(map, 'query', refuse, '', /\S/);
   if (query === undefined) return undefined;
   const template = readQueryTemplate(query);
-  if (template.kind === 'template') return query;
   const { line } = map.entries.get('query') ?? map;
-  return refuse(line, 'query', template.what, template.fix, template.input);
+  if (template.kind === 'problem') {
+    return refuse(line, 'query', template.what, template.fix, template.input);
+  }
+  const name = template.segments.find(isNamePlaceholder)?.name;
+  if (name === undefined || !map.entries.has('tenantLabel')) return query;
+  return refuse(line, 'query', 'a name beside tenantLabel', QUERY_FOR_ALL, `{{${name}}}`);
 }
 
 function readText(
@@ -185,15 +195,25 @@ function readBoolean(map: YamlMap, field: Field, refuse: Refuse): boolean | unde
   return refuse(node.line, field, 'not a boolean', 'write true or false', text);
 }
 
-function readSku(map: YamlMap, refuse: Refuse): string | undefined {
-  const node = map.entries.get('sku');
-  return node === undefined ? undefined : readLabel(node, 'sku', refuse);
+function readOneLabel(
+  map: YamlMap,
+  field: 'sku' | 'tenantLabel',
+  refuse: Refuse,
+): string | undefined {
+  const node = map.entries.get(field);
+  return node === undefined ? undefined : readLabel(node, field, refuse);
 }
 
 function readLabel(node: YamlNode, field: Field, refuse: Refuse): string | undefined {
   const text = node.kind === 'text' ? node.text : undefined;
   if (text !== undefined && LABEL.test(text)) return text;
-  return refuse(node.line, field, 'not a label name', 'name a label of the result', text);
+  return refuse(
+    node.line,
+    field,
+    'not a label name',
+    'name a label of the result, such as model_name',
+    text,
+  );
 }
 
 function readDimensions(map: YamlMap, refuse: Refuse): ConfiguredMetric['dimensions'] | undefined {

@@ -97,7 +97,7 @@ export class Pass {
       return questions.map(([job], index) => [job, outcome.outcomes[index] ?? NO_TIME]);
     }
     const isOver = outcome.cause === 'unsent' || this.#signal.aborted;
-    if (isOne || isOver) return all(questions, outcome);
+    if (isOne || isOver || shared.promql === undefined) return all(questions, outcome);
     if (outcome.cause === 'query') return this.#split(batch, outcome);
     // Either the server is down or the query is too large: one about a single tenant cluster
     // decides.

@@ -71,7 +71,12 @@ export function planShared(
   const { cluster } = subject;
   const isSimple = preset !== 'default' || !isOnHost(cluster) || namespacesOf(cluster).length === 1;
   if (isSimple) return { ...plan, shared };
-  return { ...plan, shared, onlyShared: true, promql: shared.promql([subject], window) };
+  return {
+    ...plan,
+    shared,
+    onlyShared: true,
+    promql: shared.promql?.([subject], window) ?? plan.promql,
+  };
 }
 
 /** A matcher for a label that has one of these values. */

@@ -103,7 +103,10 @@ export class PrometheusMetering {
     if (measure === undefined) return undefined;
     const { window_start: start, window_end: end } = event;
     const window = { start: Date.parse(start), end: Date.parse(end) };
-    const subject = subjectsOf(tenantClusters, window).get(event.resource_id ?? '');
+    const subjects = subjectsOf(tenantClusters, window);
+    const [some] = subjects.values();
+    const id = measure.ofTenant ? some?.firstClusters.get(event.tenant) : event.resource_id;
+    const subject = subjects.get(id ?? '');
     const plan = subject === undefined ? undefined : measure.plan(subject, window);
     return plan?.kind === 'query' ? { promql: plan.promql } : {};
   }

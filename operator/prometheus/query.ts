@@ -89,19 +89,34 @@ export class QueryRunner {
   async queryShared(batch: Batch, signal: AbortSignal): Promise<SharedOutcome> {
     const { shared, measure, window, questions } = batch;
     const subjects = questions.map(([{ subject }]) => subject);
-    const promql = shared.promql(subjects, window);
+    const promql = shared.promql?.(subjects, window) ?? questions[0]?.[1].promql ?? '';
     const rows = await this.#query(measure.metric, promql, window.end, signal, MOST_BYTES);
     if (rows.kind === 'failed') return rows;
     const answers = rows.malformed.length === 0 ? shared.split(rows, subjects) : NOT_A_SAMPLE;
     if (typeof answers === 'string') return { kind: 'failed', cause: 'query', reason: answers };
+    this.#reportStrangers(measure.metric, shared.strangers?.(rows, subjects) ?? []);
     const outcomes: JobOutcome[] = [];
     for (const [index, answer] of answers.entries()) {
       if (index % AT_A_STRETCH === 0) await yieldToLoop();
+      if (typeof answer === 'string') {
+        outcomes.push({ kind: 'failed', cause: 'query', reason: answer });
+        continue;
+      }
       const wantsBeside = questions[index]?.[1].beside !== undefined;
       const wanted = wantsBeside ? answer : { rows: answer.rows };
       outcomes.push({ kind: 'read', reading: measure.read(wanted, window) });
     }
     return { kind: 'answered', outcomes };
+  }
+
+  #reportStrangers(metric: string, strangers: readonly string[]): void {
+    if (strangers.length > 0) this.#metrics.refusedRows.inc({ metric }, strangers.length);
+    for (const problem of new Set(strangers)) {
+      this.#log.warn(
+        `${metric} row ${problem}`,
+        `[metrics] prometheus: ${metric}: not charged: ${problem}`,
+      );
+    }
   }
 
   async #query(

@@ -51,6 +51,11 @@ function sent(
   };
 }
 
+function tokens(tenant: string, valueAt: HistoricalSeries['valueAt']): HistoricalSeries {
+  const labels = { tenant, model_name: 'llama', engine: '0' };
+  return { name: 'vllm:generation_tokens_total', labels, valueAt };
+}
+
 /** Labels of the GPU exporter when its target's labels win over its own. */
 const exported = (namespace: string): Readonly<Record<string, string>> => ({
   namespace: 'gpu-operator',
@@ -106,6 +111,10 @@ const SERIES: readonly HistoricalSeries[] = [
   // A tenant cluster with private nodes: an external label names its telemetry from inside.
   gpu('DCGM_FI_DEV_GPU_UTIL', { vcluster: 'own', namespace: 'ml', pod: 'p', UUID: 'O' }, 80),
   sent('ml', 'p', 2_000, { vcluster: 'own' }),
+  // Two vLLM servers, 2 and 10 tokens a second; the first one restarts.
+  tokens('acme', (at) => 2 * (at < 150 ? 1_000 + at : at - 150)),
+  tokens('globex', (at) => 10 * at),
+  tokens('nobody', (at) => at),
   // The platform's fleet observability.
   ...['one', 'two'].flatMap((project, index) => {
     const labels = {
@@ -264,6 +273,24 @@ test('U11: a configured energy metric counts the power of each GPU once, times t
     sku: H100,
     dimensions: { model_name: H100 },
   });
+});
+
+test('the documented query for all tenants bills each its tokens, also where the server restarts', async () => {
+  const file = join(import.meta.dirname, '../../docs/reference/prometheus-metrics.yaml');
+  const loaded = await loadMetricsFile(file, new Set());
+  const metrics = loaded.kind === 'metrics' ? loaded.metrics : [];
+  const tokens = metrics.filter(({ code }) => code === 'vllm_generation_tokens');
+  const clusters = ['acme', 'globex'].map((tenant) => cluster(tenant, {}, { tenant }));
+  const events = await meter(clusters, {}, () => tokens.map(createConfiguredMeasure));
+  const sumOf = (tenant: string): number =>
+    quantities(events.filter((event) => event.tenant === tenant)).reduce((a, b) => a + b, 0);
+  // A counter that begins again at 0 loses what came after the last scrape, and never goes below 0.
+  expect(sumOf('acme')).toBeGreaterThan(0.9 * 600);
+  expect(sumOf('acme')).toBeLessThanOrEqual(600);
+  expect(sumOf('globex')).toBeCloseTo(3_000, -2);
+  expect(new Set(events.map(({ dimensions }) => dimensions?.['model_name']))).toEqual(
+    new Set(['llama']),
+  );
 });
 
 describe('a tenant’s name', () => {

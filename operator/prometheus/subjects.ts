@@ -20,19 +20,21 @@ export function subjectsOf(
   const inNamespace = idsBy(states, namespacesOf);
   const named = idsBy(states, ({ name }) => [name]);
   const today = new Map(history.current.map((cluster) => [cluster.id, cluster]));
+  const billed = [...last.values()].filter((cluster) => !cluster.excluded);
+  const lastFirst = billed.toSorted((a, b) => (a.id < b.id ? 1 : -1));
+  const firstClusters = new Map(lastFirst.map(({ tenant, id }) => [tenant, id]));
   return new Map(
-    [...last.values()]
-      .filter((cluster) => !cluster.excluded)
-      .map((cluster) => [
-        cluster.id,
-        {
-          cluster: withTodaysQueries(cluster, today.get(cluster.id)),
-          sharedNamespace: namespacesOf(cluster).find(
-            (namespace) => (inNamespace.get(namespace)?.size ?? 0) > 1,
-          ),
-          uniqueName: (named.get(cluster.name)?.size ?? 0) <= 1,
-        },
-      ]),
+    billed.map((cluster) => [
+      cluster.id,
+      {
+        cluster: withTodaysQueries(cluster, today.get(cluster.id)),
+        firstClusters,
+        sharedNamespace: namespacesOf(cluster).find(
+          (namespace) => (inNamespace.get(namespace)?.size ?? 0) > 1,
+        ),
+        uniqueName: (named.get(cluster.name)?.size ?? 0) <= 1,
+      },
+    ]),
   );
 }
 

@@ -23,6 +23,11 @@ export interface Placeholder {
   readonly quote: '"' | "'";
 }
 
+/** Whether a segment is a placeholder for a name of the tenant cluster. */
+export function isNamePlaceholder(segment: TemplateSegment): segment is Placeholder {
+  return segment.kind === 'placeholder' && NAMES.has(segment.name);
+}
+
 /** A PromQL template, split at its placeholders. */
 export type TemplateSegment = { readonly kind: 'text'; readonly text: string } | Placeholder;
 
