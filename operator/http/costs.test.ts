@@ -8,6 +8,7 @@ import type { UsageEvent } from '../model/event.ts';
 import type { PriceBook } from '../model/price-book.ts';
 import { bookOf, flat, priceOf, tiered } from '../model/pricing/testing/price-books.ts';
 import { planRecordKey } from '../billing/usage/plan-history.ts';
+import { newKey } from './portal/testing/keys.ts';
 import {
   API_TOKEN as token,
   quietDiscovery,
@@ -227,6 +228,66 @@ describe('costs', () => {
     expect(await getCosts()).toMatchObject({ events: 2, amounts: [{ cost: 0.05 }] });
     settings = { ...settings, pricing: { books: [dear] } };
     expect(await getCosts(patient)).toMatchObject({ events: 2, amounts: [{ cost: 14 }] });
+  });
+
+  test('of tokens in GPUs are shown by tenant and model, to the provider alone', async () => {
+    const of = (
+      metric: string,
+      unit: string,
+      quantity: string,
+      day: number,
+      dimensions: Record<string, string> = {},
+    ): UsageEvent => ({
+      ...testEvent({ tenant: 'acme', quantity, windowStart: Date.UTC(2026, 10, day) }),
+      metric,
+      unit,
+      dimensions,
+    });
+    const ledger = createMemoryLedger();
+    await ledger.append({
+      events: [
+        of('tenant_gpu_hours', 'gpu-hours', '0.1', 2),
+        of('tenant_inference_tokens', 'tokens', '1000000', 3, { model: 'llama' }),
+        of('tenant_inference_tokens', 'tokens', '2000000', 4, { model: 'qwen' }),
+      ],
+    });
+    const priced = { match: { model: 'llama' } };
+    const prices = [
+      priceOf('tenant_gpu_hours', flat(10)),
+      priceOf('tenant_inference_tokens', flat(0.000_005), priced),
+    ];
+    const settings = {
+      ...testSettings({ PORTAL_KEYS: newKey() }),
+      pricing: { books: [bookOf(prices)] },
+    };
+    const tenants = [testTenant('acme')];
+    await using server = await startTestServer({
+      ledger,
+      views: {
+        settings: () => settings,
+        discovery: quietDiscovery({ tenants: () => tenants }),
+      },
+    });
+    const path = `/api/v1/costs?${NOVEMBER}&group_by=model,tenant`;
+    const { text } = await server.call('GET', path, { token });
+    const [, shown] = /"token_costs":(\[.*\]),"rows"/.exec(text) ?? [];
+    expect(shown).toBe(
+      '[{"tenant":"acme","model":"llama","currency":"EUR","tokens":1000000,"gpu_cost":0.33,"gpu_cost_per_million":0.333333333,"price_per_million":5,"margin":4.67},' +
+        '{"tenant":"acme","model":"qwen","currency":"EUR","tokens":2000000,"gpu_cost":0.67,"gpu_cost_per_million":0.333333333}]',
+    );
+    const others = [`${path}&sku=h100`, `/api/v1/costs?${NOVEMBER}`, `${path}&format=ndjson`];
+    for (const other of others) {
+      expect((await server.call('GET', other, { token })).text).not.toContain('gpu_cost');
+    }
+    const portal = await server.call('POST', '/api/v1/tenants/acme/portal-tokens', {
+      token,
+      body: { valid_for: '1h' },
+    });
+    const ofTenant = (portal.json as { token: string }).token;
+    const answer = await server.call('GET', path, { token: ofTenant });
+    expect(answer.status).toBe(200);
+    expect(answer.text).toContain('"cost":1.00');
+    expect(answer.text).not.toContain('token_costs');
   });
 
   test('are shown to nobody without a token', async () => {

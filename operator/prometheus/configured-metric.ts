@@ -82,8 +82,9 @@ export function createConfiguredMeasure(metric: ConfiguredMetric): Measure {
 }
 
 /**
- * Splits the rows by the tenant that a label names (docs/explanation/prometheus.md#metrics-of-your-own).
- * A tenant with too many rows has no answer: some of them would be billed as all.
+ * Splits the rows by the tenant that a label names
+ * (docs/explanation/prometheus.md#one-query-for-all-tenants). A tenant with too many rows has no
+ * answer: some of them would be billed as all.
  */
 function byTenant(label: string): SharedQuery {
   const tenantOf = ({ labels }: Sample): string => labels[label] ?? '';

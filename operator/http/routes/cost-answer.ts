@@ -2,6 +2,7 @@ import type { Response } from 'express';
 import { moneyText } from '../../model/pricing/money.ts';
 import type { Cost, CostRow } from '../../billing/usage/cost-sums.ts';
 import { costAmounts, costTotals } from '../../billing/usage/cost-totals.ts';
+import type { TokenCost } from '../../billing/usage/token-costs.ts';
 import type { TimeRange } from '../../model/window.ts';
 import { type CsvFile, sendCsv } from '../csv.ts';
 import { jsonWithDecimals } from '../presentation.ts';
@@ -52,9 +53,17 @@ async function sendNdjson(response: Response, { groupBy, rows }: CostAnswer): Pr
   );
 }
 
-/** Written row by row: quantities and costs are exact decimals that JSON.stringify rounds. */
-async function sendJson(response: Response, answer: CostAnswer): Promise<void> {
+/**
+ * Written row by row: quantities and costs are exact decimals that JSON.stringify rounds.
+ * `tokenCosts` is absent from the answer if empty.
+ */
+async function sendJson(
+  response: Response,
+  answer: CostAnswer & { readonly tokenCosts: readonly TokenCost[] },
+): Promise<void> {
   const { range, groupBy, rows, note, warnings, plansWithoutPrices } = answer;
+  const models = answer.tokenCosts.map(tokenCostJson);
+  const tokens = models.length === 0 ? '' : `,"token_costs":[${models.join(',')}]`;
   const unpriced = plansWithoutPrices.toSorted();
   const head = JSON.stringify({
     from: new Date(range.from).toISOString(),
@@ -73,7 +82,7 @@ async function sendJson(response: Response, answer: CostAnswer): Promise<void> {
   await streamLines(
     response,
     (async function* lines() {
-      yield `${head.slice(0, -1)},"amounts":[${amounts.join(',')}],"totals":[${totals.join(',')}],"rows":[`;
+      yield `${head.slice(0, -1)},"amounts":[${amounts.join(',')}],"totals":[${totals.join(',')}]${tokens},"rows":[`;
       for (const [index, row] of rows.entries()) {
         yield `${index === 0 ? '' : ','}${rowJson(groupBy, row)}`;
       }
@@ -91,6 +100,20 @@ function figuresJson(keys: object, row: Omit<CostRow, 'keys'>): string {
   return jsonWithDecimals(
     { ...keys, metric, unit, currency, events },
     { quantity, unpriced, cost: cost && textOf(cost) },
+  );
+}
+
+function tokenCostJson({ tenant, model, currency, tokens, ...figures }: TokenCost): string {
+  const { gpuCost, gpuCostPerMillion, pricePerMillion, margin } = figures;
+  return jsonWithDecimals(
+    { tenant, model, currency },
+    {
+      tokens,
+      gpu_cost: textOf(gpuCost),
+      gpu_cost_per_million: gpuCostPerMillion,
+      price_per_million: pricePerMillion,
+      margin: margin && textOf(margin),
+    },
   );
 }
 

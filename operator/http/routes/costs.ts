@@ -2,6 +2,7 @@ import type { PriceBook } from '../../model/price-book.ts';
 import { quote } from '../../model/quote.ts';
 import { CostSums, isPricingKey } from '../../billing/usage/cost-sums.ts';
 import { pricesInForce } from '../../billing/usage/prices-in-force.ts';
+import { tokenCosts } from '../../billing/usage/token-costs.ts';
 import type { EventFilter } from '../../billing/usage/usage-sums.ts';
 import type { TimeRange } from '../../model/window.ts';
 import type { TotalsOutcome } from '../../billing/usage/usage-totals.ts';
@@ -18,6 +19,7 @@ import {
   readTimeRange,
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
+import { tenantOf } from '../scope.ts';
 import { SharedAnswers } from '../shared-answers.ts';
 import type { Views } from '../views.ts';
 import { type CostAnswer, COST_SENDERS } from './cost-answer.ts';
@@ -77,7 +79,10 @@ export function costsRoute(context: RouteContext, scans: Scans): Route {
         if (format !== 'json' && warning !== undefined) {
           throw badRequest(`${warning}: leave it out, or request JSON`);
         }
-        await COST_SENDERS[format](response, { ...answer, file });
+        // A tenant does not see what its provider earns.
+        const { rows } = answer;
+        const models = tenantOf(request) === undefined ? tokenCosts(groupBy, rows) : [];
+        await COST_SENDERS[format](response, { ...answer, file, tokenCosts: models });
       },
     ],
   };

@@ -38,7 +38,7 @@ export function moneyText(minorUnits: bigint, digits: number): string {
 
 /** An unrounded cost, in 10⁻²¹ of the currency, rounded to minor units, half away from zero. */
 export function minorUnitsOf(cost: bigint, digits: number): bigint {
-  return passAway(cost, minorUnit(digits));
+  return divideHalfAway(cost, minorUnit(digits));
 }
 
 /** One minor unit in 10⁻²¹ of the currency. */
@@ -60,7 +60,8 @@ export function shareOut(
   const all = nanos.reduce((sum, part) => sum + part, 0n);
   const exact = nanos.map((part) => part * numerator);
   const shares = exact.map((cost) => divideDown(cost, scale));
-  const left = passAway(all * numerator, scale) - shares.reduce((sum, share) => sum + share, 0n);
+  const left =
+    divideHalfAway(all * numerator, scale) - shares.reduce((sum, share) => sum + share, 0n);
   const byLoss = exact
     .map((cost, index) => ({ index, loss: cost - divideDown(cost, scale) * scale }))
     .toSorted((a, b) => compare(b.loss, a.loss) || a.index - b.index);
@@ -74,7 +75,8 @@ function divideDown(numerator: bigint, denominator: bigint): bigint {
   return numerator < 0n && quotient * denominator !== numerator ? quotient - 1n : quotient;
 }
 
-function passAway(numerator: bigint, denominator: bigint): bigint {
+/** Divides and rounds half away from zero. `denominator` is positive. */
+export function divideHalfAway(numerator: bigint, denominator: bigint): bigint {
   return numerator < 0n
     ? -divideHalfUp(-numerator, denominator)
     : divideHalfUp(numerator, denominator);

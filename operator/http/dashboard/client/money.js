@@ -23,10 +23,7 @@ const REFRESH_MS = 60_000;
 export function useCosts(selection) {
   const state = useApi(selection && url('/api/v1/costs', selection), REFRESH_MS);
   const { amounts = [], rows = [], plans_without_prices: without = [] } = state.data ?? {};
-  /** @type {Map<string, number>} */
-  const digits = new Map(
-    amounts.map((/** @type {any} */ amount) => [amount.currency, amount.digits]),
-  );
+  const digits = digitsOf(amounts);
   return {
     total: amountsText(amounts, digits),
     files:
@@ -47,6 +44,15 @@ export function useCosts(selection) {
       ${amounts.length > 0 && without.length > 0 && html`<p class="notice">No PriceBook has prices for ${without.length === 1 ? 'the plan' : 'the plans'} ${without.join(', ')}: usage on ${without.length === 1 ? 'it' : 'them'} is unpriced, not free.</p>`}
     `,
   };
+}
+
+/**
+ * The fraction digits of each currency.
+ * @param {any[]} amounts of /api/v1/costs
+ * @returns {Map<string, number>}
+ */
+export function digitsOf(amounts) {
+  return new Map(amounts.map(({ currency, digits }) => [currency, digits]));
 }
 
 /** @param {any[]} rows */
@@ -86,7 +92,7 @@ function costCell(rows, digits) {
  * @param {{ currency: string, cost: number }[]} costs
  * @param {Map<string, number>} digits
  */
-function amountsText(costs, digits) {
+export function amountsText(costs, digits) {
   return [...Map.groupBy(costs, ({ currency }) => currency)]
     .map(([currency, of]) => {
       const places = digits.get(currency) ?? 2;

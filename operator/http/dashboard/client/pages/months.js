@@ -10,6 +10,7 @@ import { useCosts } from '../money.js';
 import { MonthTable } from '../month-table.js';
 import { TenantChoice, useNames } from '../names.js';
 import { monthOf } from '../time-range.js';
+import { TokenCosts } from '../token-costs.js';
 
 const REFRESH_MS = 60_000;
 const DOWNTIME = 'tenant_gpu_downtime_hours';
@@ -35,6 +36,7 @@ export function MonthPage({ month = monthOf(Date.now(), 0), query }) {
     <${ErrorNotice} state=${metrics} />
     ${data && html`<${MonthNotes} month=${data} />`}
     ${data && html`<${ByMetric} month=${data} tenant=${tenant} />`}
+    ${data && html`<${TokenCosts} month=${data} tenant=${tenant} />`}
     ${data && (tenant === '' ? html`<${ByTenant} address=${address} rows=${data.rows} query=${query} />` : html`<${BySku} address=${address} tenant=${tenant} />`)}
     ${data && html`<${Agreement} from=${data.from} to=${data.to} tenant=${tenant} />`}
     ${data && html`<${NotMeasured} month=${data} tenant=${tenant} />`}
