@@ -91,6 +91,7 @@ const COUNTERS: readonly (readonly [alert: string, counter: string, tooMuch: num
   ['MeterfeedPrivateNodeFlaps', 'meterfeed_private_node_flaps_total', 40],
   ['MeterfeedPrivateNodeRelabelled', 'meterfeed_private_node_relabels_total', 1],
   ['MeterfeedExpiredReversal', 'meterfeed_expired_reversal_seconds_total', 60],
+  ['MeterfeedGatewaySumsRefused', 'meterfeed_intake_conflicts_total', 1],
   ['MeterfeedClockSteps', 'meterfeed_clock_steps_total', 1],
   [
     'MeterfeedAlertsRefused',
