@@ -92,6 +92,8 @@ function mapped({ id, source, subject, time, data }: TokensEvent): ReportedReque
       .digest()
       .subarray(0, 16)
       .toString('base64url'),
+    source,
+    id,
     subject,
     tenant: subject,
     at: Date.parse(time),

@@ -1,8 +1,6 @@
-import type { UnclosedUsage } from '../billing/budgets/account.ts';
 import type { Views } from '../http/views.ts';
 import { AccessCheck } from '../intake/access-check.ts';
 import { Intake } from '../intake/intake.ts';
-import { nanosFromDecimal } from '../model/decimal.ts';
 import type { Budgets } from './budgets.ts';
 import type { BuildContext } from './build-context.ts';
 import type { Component } from './components.ts';
@@ -26,29 +24,21 @@ export function buildGateways(
   { held, enforcement }: Pick<Billing, 'held' | 'enforcement'>,
   { budgets }: Pick<Budgets, 'budgets'>,
 ): Gateways {
-  const { region } = environment.identity;
   const intake = new Intake({
     ledger,
     held,
     clock,
     logger,
     registry,
-    region,
+    region: environment.identity.region,
     unitOf: (metric) => catalog().find(metric)?.unit,
     windowMs: () => settings.current().ingest.windowMs,
     lateForMs: () => settings.current().ingest.lateForMs,
   });
-  const openUsage = (tenant: string, position: number): readonly UnclosedUsage[] | undefined => {
-    if (!intake.stats().ready) return undefined;
-    return intake.openSums(tenant, position).map(({ quantity, window, ...usage }) => ({
-      usage: { ...usage, region },
-      nanos: nanosFromDecimal(quantity),
-      windowStart: window.start,
-    }));
-  };
   const access = new AccessCheck({
     budgets,
-    openUsage,
+    openUsage: (tenant, position) =>
+      intake.isReady ? intake.openSums(tenant, position) : undefined,
     isKnown: (tenant) =>
       held.isKnown(tenant) || settings.current().ingest.unknownTenants === 'create',
     billingState: (tenant) => enforcement.stateOf(tenant),

@@ -90,9 +90,34 @@ describe('the question before a request', () => {
     }
   });
 
+  test('names a caller as events do: with the prefix of the rule for the metric', async () => {
+    const asked: string[] = [];
+    await using server = await startGateway({ isKnown: (tenant) => asked.push(tenant) > 0 });
+    const kong = {
+      type: 'kong',
+      subjectPrefix: 'consumer:',
+      metrics: [],
+      tokens: { dimensions: {} },
+    };
+    const image = { ...kong, type: 'image', subjectPrefix: 'app:', tokens: undefined };
+    server.settings = {
+      ...server.settings,
+      ingest: {
+        ...server.settings.ingest,
+        cloudEvents: [image, kong],
+        subjects: [{ subject: 'key-*', tenant: 'acme' }],
+      },
+    };
+    for (const id of ['consumer:key-1', 'key-1', 'consumer:globex', 'app:globex']) {
+      const path = `/api/v1/customers/${encodeURIComponent(id)}/entitlements/tokens/value`;
+      expect((await server.call('GET', path, { token: ACCESS })).status).toBe(200);
+    }
+    expect(asked).toStrictEqual(['acme', 'acme', 'globex', 'app:globex']);
+  });
+
   test('counts the requests that are not in the ledger up to the position of the account', async () => {
     const usage = { metric: 'tenant_inference_tokens', unit: 'tokens' };
-    const open: readonly UnclosedUsage[] = [{ usage, nanos: 5n, windowStart: 0 }];
+    const open: readonly UnclosedUsage[] = [{ ...usage, nanos: 5n, window: { start: 0, end: 1 } }];
     const questions: unknown[] = [];
     await using server = await startGateway({
       openUsage: (...question) => {

@@ -9,7 +9,7 @@ import { Intake } from '../intake/intake.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import { BUILT_IN_METRICS } from '../model/catalog.ts';
-import { nanosFromDecimal } from '../model/decimal.ts';
+import { decimalFromNanos } from '../model/decimal.ts';
 import { bookOf, flat, priceOf } from '../model/pricing/testing/price-books.ts';
 import { createMemoryLogger } from '../telemetry/testing/memory-logger.ts';
 import {
@@ -64,7 +64,7 @@ async function startGateway({
 function tokensOf({ intake }: { readonly intake: Intake }, tenant: string): object {
   const sums = intake.openSums(tenant).filter(({ metric }) => metric === METRIC);
   return Object.fromEntries(
-    sums.map(({ dimensions, quantity }) => [dimensions['token_type'], quantity]),
+    sums.map(({ dimensions, nanos }) => [dimensions['token_type'], decimalFromNanos(nanos)]),
   );
 }
 
@@ -253,7 +253,12 @@ describe('a bad event', () => {
     await send(server, numbered('1'));
     const more = { data: { ...LITELLM.data, prompt_tokens: 13 } };
     const { status, json } = await send(server, numbered('1', more));
-    expect([status, json]).toMatchObject([200, { accepted: 0, refused: [{ subject: 'acme' }] }]);
+    expect([status, json]).toMatchObject([
+      200,
+      { accepted: 0, refused: [{ subject: 'acme', source: 'litellm-proxy', id: '1' }] },
+    ]);
+    const kept = await server.call('GET', '/api/v1/intake', { token: API_TOKEN });
+    expect(kept.json).toMatchObject({ dead_letters: [{ source: 'litellm-proxy', id: '1' }] });
     expect(tokensOf(server, 'acme')).toStrictEqual({ input: '12', output: '7' });
   });
 
@@ -265,7 +270,7 @@ describe('a bad event', () => {
       200,
       {
         accepted: 1,
-        refused: [{ subject: 'globex', error: 'token not for this tenant: "globex"' }],
+        refused: [{ id: '2', subject: 'globex', error: 'token not for this tenant: "globex"' }],
       },
     ]);
     const other = await send(server, numbered('3'), 'of-gpus-canary-0d11');
@@ -378,12 +383,7 @@ test('praxis checks, reports, and is refused once the reported tokens have used 
           testClock.now(),
         ),
     },
-    openUsage: (tenant) =>
-      intake.openSums(tenant).map(({ quantity, window, ...usage }) => ({
-        usage,
-        nanos: nanosFromDecimal(quantity),
-        windowStart: window.start,
-      })),
+    openUsage: (tenant) => intake.openSums(tenant),
     isKnown: () => true,
     billingState: () => ({ state: 'active', reason: '', manual: false }),
     isSpared: () => false,

@@ -269,6 +269,13 @@ test('an event takes the place of the sum of a gateway’s requests', async () =
   expect(refused.text).toContain('summed from events of gateways');
   expect((await push(server, { ...tokens, id: 'batch-7' })).status).toBe(200);
   expect(await stored(server.ledger)).toHaveLength(1);
+  // Only rules sum: a custom metric with one, and no metric without one.
+  const metrics = [{ metric: event.metric, dimensions: {} }];
+  const cloudEvents = [{ type: 'prompt', metrics }];
+  const { settings } = server;
+  server.settings = { ...settings, ingest: { ...settings.ingest, cloudEvents } };
+  expect((await push(server, event)).text).toContain('summed from events of gateways');
+  expect((await push(server, tokens)).status).toBe(200);
 });
 
 describe('a metric of the collector under a foreign region', () => {

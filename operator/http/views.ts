@@ -63,7 +63,7 @@ export interface Views {
   /** A tenant's budget; undefined without one, or while its account is not computed yet. */
   readonly budgets?: Pick<BudgetController, 'of'>;
   /** Takes the requests that gateways report. */
-  readonly intake?: Pick<Intake, 'accept' | 'stats' | 'deadLetters'>;
+  readonly intake?: Pick<Intake, 'accept' | 'isReady' | 'stats' | 'deadLetters'>;
   /** Answers gateways whether a tenant may use more. */
   readonly access?: Pick<AccessCheck, 'of'>;
   readonly credits?: {

@@ -1,12 +1,12 @@
 import type { HeldUsage } from '../billing/held-usage/ledger-held-usage.ts';
 import type { Ledger, LedgerFailure } from '../ledger/ledger.ts';
 import { quote } from '../model/validate-event.ts';
-import { formatInstant, type Window } from '../model/window.ts';
+import { formatInstant } from '../model/window.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { draftEvent, windowOf } from './closing.ts';
-import type { DeadLetters, RefusedRequest } from './dead-letters.ts';
+import { type DeadLetters, refusalOf, type RefusedRequest } from './dead-letters.ts';
 import type { Entries } from './entries.ts';
-import { type RequestEntry, type EntryPart, partsOf, sameParts } from './entry.ts';
+import { type RequestEntry, partsOf, sameParts } from './entry.ts';
 import type { IntakeMetrics, RefusalCause } from './intake-metrics.ts';
 import type { OpenSums } from './open-sums.ts';
 import type { Reception, ReportedRequest } from './reported-request.ts';
@@ -142,7 +142,7 @@ export class RequestAdmission {
     const causes: RefusalCause[] = refused.map(() => 'event');
     const receptions: Reception[] = [];
     for (const request of requests) {
-      const { key, subject } = request;
+      const { key } = request;
       const earlier = admitted.get(key)?.entry ?? (await this.#entries.find(key));
       const result =
         earlier === undefined
@@ -150,7 +150,7 @@ export class RequestAdmission {
           : this.#compare(request, earlier);
       if ('cause' in result) {
         causes.push(result.cause);
-        letters.push({ id: key, subject, reason: result.reason });
+        letters.push(refusalOf(request, result.reason));
         receptions.push({ kind: 'refused', reason: result.reason });
       } else if ('kind' in result) receptions.push(result);
       else {
@@ -187,7 +187,7 @@ export class RequestAdmission {
   #compare(request: ReportedRequest, earlier: RequestEntry): Reception | Refusal {
     const parts = partsOf(request, this.#options.unitOf);
     if (typeof parts === 'string' || !sameParts(parts, earlier.parts)) {
-      const reason = `counted with another quantity: id: ${quote(request.key)}: give each request an id of its own`;
+      const reason = `counted with another quantity: id: ${quote(request.id)}: give each request an id of its own`;
       return { cause: 'repeat', reason };
     }
     const isSame = shortSubject(request.subject) === earlier.subject;
@@ -200,7 +200,7 @@ export class RequestAdmission {
     now: number,
     open: OpenSums,
   ): RequestEntry | Refusal {
-    const { unitOf, windowMs } = this.#options;
+    const { unitOf, windowMs, region } = this.#options;
     const { at, subject, tenant } = request;
     const time = this.#timeProblem(at, now);
     if (time !== undefined) return { cause: 'time', reason: time };
@@ -211,7 +211,9 @@ export class RequestAdmission {
       let cause: RefusalCause = 'series';
       const reason = open.problem(tenant, window, part, () => {
         cause = 'event';
-        return this.#draftProblem(part, { tenant, client, window });
+        const sum = { ...part, tenant, client, window, region };
+        const completed = draftEvent(sum, formatInstant(window.end));
+        return completed.kind === 'invalid' ? completed.problem : undefined;
       });
       if (reason !== undefined) return { cause, reason };
     }
@@ -238,16 +240,6 @@ export class RequestAdmission {
     }
     if (at <= now + MOST_AHEAD_MS) return undefined;
     return `more than 5 minutes ahead: time: ${quote(formatInstant(at))}: check the sender's clock`;
-  }
-
-  #draftProblem(
-    { quantity, ...series }: EntryPart,
-    place: { readonly tenant: string; readonly client: string; readonly window: Window },
-  ): string | undefined {
-    const { region } = this.#options;
-    const recordedAt = formatInstant(place.window.end);
-    const completed = draftEvent(series, place, quantity, { region, recordedAt });
-    return completed.kind === 'invalid' ? completed.problem : undefined;
   }
 
   async #deleteUnknown(): Promise<LedgerFailure | undefined> {

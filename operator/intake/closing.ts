@@ -1,8 +1,7 @@
 import { type CompletedEvent, completeEvent, NumberText } from '../model/complete-event.ts';
-import { type Decimal, decimalFromNanos } from '../model/decimal.ts';
+import { decimalFromNanos } from '../model/decimal.ts';
 import { lateSumId } from '../model/event-id.ts';
 import { formatInstant, type Window } from '../model/window.ts';
-import type { EntryPart } from './entry.ts';
 import type { SeriesSum } from './open-sums.ts';
 
 /** Requests of a window's last moments arrive after its end. */
@@ -42,29 +41,27 @@ export function windowOf(at: number, windowMs: number): Window {
  * 2. Sums of unknown tenants: somebody may rename them to a tenant that has such an event.
  */
 export function eventOf(
-  { window, tenant, client, nanos, ...series }: SeriesSum,
+  sum: SeriesSum,
   { isLate, isKnown }: { readonly isLate: boolean; readonly isKnown: boolean },
   cut: number,
-  more: { readonly region: string; readonly recordedAt: string },
+  recordedAt: string,
 ): CompletedEvent {
-  const completed = draftEvent(series, { tenant, client, window }, decimalFromNanos(nanos), more);
+  const completed = draftEvent(sum, recordedAt);
   if (completed.kind === 'invalid' || (isKnown && !isLate)) return completed;
   const { event } = completed;
   const id = lateSumId(event.id, cut);
   return { kind: 'event', event: { ...event, id, ...(isLate && { properties: { late: true } }) } };
 }
 
-/** The usage event of a series with a quantity, or why there can be none. */
+/** The usage event of a sum, or why there can be none. */
 export function draftEvent(
-  { metric, unit, dimensions }: Omit<EntryPart, 'quantity'>,
-  { tenant, client, window }: { tenant: string; client: string; window: Window },
-  quantity: Decimal,
-  { region, recordedAt }: { readonly region: string; readonly recordedAt: string },
+  { metric, unit, dimensions, nanos, tenant, client, window, region }: Omit<SeriesSum, 'first'>,
+  recordedAt: string,
 ): CompletedEvent {
   const input = {
     tenant,
     metric,
-    quantity: new NumberText(quantity),
+    quantity: new NumberText(decimalFromNanos(nanos)),
     window_start: formatInstant(window.start),
     window_end: formatInstant(window.end),
     dimensions,

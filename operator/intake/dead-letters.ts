@@ -1,4 +1,5 @@
 import type { Ledger, RecordChange } from '../ledger/ledger.ts';
+import type { ReportedRequest } from './reported-request.ts';
 
 /** Stored dead letters; older ones are deleted. All are counted by the metric. */
 export const MOST_LETTERS = 1_000;
@@ -8,12 +9,20 @@ const MOST_CHARACTERS = 256;
 
 /** A part of a body that does not count, with its reason. */
 export interface RefusedRequest {
-  /** The sender's id of the event, if it could be read. */
+  /** The sender's id of the event, if that is readable. */
   readonly id?: string;
   readonly source?: string;
   readonly subject?: string;
   /** `what: where: "input"` */
   readonly reason: string;
+}
+
+/** The refusal of a request. */
+export function refusalOf(
+  { id, source, subject }: Pick<ReportedRequest, 'id' | 'source' | 'subject'>,
+  reason: string,
+): RefusedRequest {
+  return { id, source, subject, reason };
 }
 
 /** A stored dead letter. */

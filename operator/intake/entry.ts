@@ -23,16 +23,23 @@ export interface RequestEntry {
   readonly parts: readonly EntryPart[];
 }
 
-/** The part of a request's usage that belongs to one series. */
-export interface EntryPart {
+/** The fields by which the usage of a tenant is summed. */
+export interface Series {
   readonly metric: string;
   readonly unit: string;
   readonly dimensions: Readonly<Record<string, string>>;
-  readonly quantity: Decimal;
+}
+
+/** The part of a request's usage that belongs to one series. */
+export interface EntryPart extends Series {
+  /** {@link seriesOf} */
+  readonly series: string;
+  /** Billionths of the unit. */
+  readonly nanos: bigint;
 }
 
 /** Text that two parts of a tenant share if, and only if, they belong to the same series. */
-export function seriesOf({ metric, dimensions }: Pick<EntryPart, 'metric' | 'dimensions'>): string {
+export function seriesOf({ metric, dimensions }: Pick<Series, 'metric' | 'dimensions'>): string {
   return JSON.stringify([metric, ...sortedEntries(dimensions)]);
 }
 
@@ -48,18 +55,19 @@ export function partsOf(
   for (const one of quantities) {
     const part = partOf(one, unitOf);
     if (typeof part === 'string') return part;
-    if (part.quantity === '0') continue;
-    const series = seriesOf(part);
-    const other = bySeries.get(series);
-    bySeries.set(series, other === undefined ? part : added(part, other.quantity));
+    if (part.nanos === 0n) continue;
+    const nanos = part.nanos + (bySeries.get(part.series)?.nanos ?? 0n);
+    bySeries.set(part.series, { ...part, nanos });
   }
-  return [...bySeries].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, part]) => part);
+  return [...bySeries.values()].toSorted((a, b) => (a.series < b.series ? -1 : 1));
 }
 
 /** Whether two requests report the same usage. Their times and callers may differ. */
 export function sameParts(a: readonly EntryPart[], b: readonly EntryPart[]): boolean {
-  const textOf = (part: EntryPart): string => `${seriesOf(part)} ${part.quantity}`;
-  return a.length === b.length && a.map(textOf).join('\n') === b.map(textOf).join('\n');
+  return (
+    a.length === b.length &&
+    a.every(({ series, nanos }, index) => series === b[index]?.series && nanos === b[index].nanos)
+  );
 }
 
 /** The value of an entry's record: one line of JSON, an array to save space. */
@@ -71,19 +79,18 @@ export function encodeEntry({
   tenant,
   parts,
 }: RequestEntry): string {
-  const quantities = parts.map((part) => [part.metric, part.unit, part.dimensions, part.quantity]);
+  const quantities = parts.map(({ metric, unit, dimensions, nanos }) => {
+    return [metric, unit, dimensions, decimalFromNanos(nanos)];
+  });
   return JSON.stringify([number, window.start, window.end, client, subject, tenant, quantities]);
 }
 
 /** Decodes a value of {@link encodeEntry}. The ledger has checked that it is undamaged. */
 export function decodeEntry(value: string): RequestEntry {
   const [number, start, end, client, subject, tenant, quantities] = JSON.parse(value) as Stored;
-  const parts = quantities.map(([metric, unit, dimensions, quantity]) => ({
-    metric,
-    unit,
-    dimensions,
-    quantity,
-  }));
+  const parts = quantities.map(([metric, unit, dimensions, quantity]) => {
+    return partIn({ metric, unit, dimensions }, quantity);
+  });
   return { number, window: { start, end }, client, subject, tenant, parts };
 }
 
@@ -113,10 +120,9 @@ function partOf(
   if (decimal === undefined) {
     return `not a plain decimal of at least 0: quantity of ${metric}: ${quote(quantity)}`;
   }
-  return { metric, unit, dimensions, quantity: decimal };
+  return partIn({ metric, unit, dimensions }, decimal);
 }
 
-function added(part: EntryPart, quantity: Decimal): EntryPart {
-  const sum = nanosFromDecimal(part.quantity) + nanosFromDecimal(quantity);
-  return { ...part, quantity: decimalFromNanos(sum) };
+function partIn(series: Series, quantity: Decimal): EntryPart {
+  return { ...series, series: seriesOf(series), nanos: nanosFromDecimal(quantity) };
 }

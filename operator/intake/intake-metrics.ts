@@ -1,12 +1,11 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
+import { createLabelLimit, MOST_CLIENTS } from '../telemetry/registry.ts';
 
 /** Why a request does not count. */
 export type RefusalCause = 'time' | 'quantity' | 'series' | 'unknown-tenant' | 'repeat' | 'event';
 
 /** Figures of the intake, for metrics and `GET /api/v1/intake`. */
 export interface IntakeStats {
-  /** False until the records of earlier processes are read. */
-  readonly ready: boolean;
   /** Requests whose identity is remembered. */
   readonly entries: number;
   /** Sums that are not usage events yet. */
@@ -18,7 +17,7 @@ export interface IntakeStats {
 export interface IntakeMetrics {
   readonly accepted: (client: string, requests: number, late: number) => void;
   readonly repeated: (client: string, requests: number) => void;
-  readonly refused: (client: string, cause: RefusalCause, requests?: number) => void;
+  readonly refused: (client: string, cause: RefusalCause) => void;
   readonly conflict: () => void;
 }
 
@@ -70,15 +69,18 @@ export function createIntakeMetrics(
     'Up to when windows of reported requests are closed; 0 before the first',
     ({ closedUntil }) => closedUntil / 1000,
   );
+  const limit = createLabelLimit(MOST_CLIENTS);
   return {
-    accepted: (client, count, lateOnes) => {
+    accepted: (name, count, lateOnes) => {
+      const client = limit(name);
       requests.inc({ client, outcome: 'accepted' }, count);
       late.inc({ client }, lateOnes);
     },
-    repeated: (client, count) => requests.inc({ client, outcome: 'repeated' }, count),
-    refused: (client, cause, count = 1) => {
-      requests.inc({ client, outcome: 'refused' }, count);
-      refusals.inc({ client, cause }, count);
+    repeated: (name, count) => requests.inc({ client: limit(name), outcome: 'repeated' }, count),
+    refused: (name, cause) => {
+      const client = limit(name);
+      requests.inc({ client, outcome: 'refused' });
+      refusals.inc({ client, cause });
     },
     conflict: () => conflicts.inc(),
   };

@@ -184,10 +184,11 @@ class Model {
     if (new Set(places).size < places.length) problems.push('two events of a series in a window');
     if (new Set(events.map(({ id }) => id)).size < events.length) problems.push('one id twice');
     const open = ['acme', 'umbrella', 'stranger'].flatMap((tenant) =>
-      this.#world.intake.openSums(tenant),
+      this.#world.intake.openSums(tenant).map(({ nanos }) => nanos / 1_000_000_000n),
     );
-    const counted = this.isClosing ? events : [...events, ...open];
-    const total = counted.reduce((sum, { quantity }) => sum + BigInt(quantity), 0n);
+    const closed = events.map(({ quantity }) => BigInt(quantity));
+    const counted = this.isClosing ? closed : [...closed, ...open];
+    const total = counted.reduce((sum, quantity) => sum + quantity, 0n);
     for (let index = 0; index < REQUESTS; index++) {
       const times = Number((total >> BigInt(2 * index)) & 3n);
       const isUncertain = this.isClosing || !this.#acknowledged.has(index);
@@ -209,6 +210,15 @@ class Model {
       dimensions: { model: `m${index % 2}`, token_type: kind === 0 ? 'input' : 'output' },
       quantity: String(quantity),
     }));
-    return { key: `key-${index}`, subject: `user-${index}`, tenant, at, quantities };
+    const id = `${index}`;
+    return {
+      key: `key-${index}`,
+      source: 's',
+      id,
+      subject: `user-${index}`,
+      tenant,
+      at,
+      quantities,
+    };
   }
 }

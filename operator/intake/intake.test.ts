@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
+import { decimalFromNanos } from '../model/decimal.ts';
 import { MOST_SERIES } from './open-sums.ts';
 import type { ReportedRequest } from './reported-request.ts';
 import { HOUR, IntakeWorld, START } from './testing/intake-world.ts';
@@ -38,9 +39,11 @@ describe('a request counts once', () => {
     const [reception] = await send(request('a', { tokens: 6 }));
     expect(reception).toMatchObject({
       kind: 'refused',
-      reason: 'counted with another quantity: id: "a": give each request an id of its own',
+      reason: 'counted with another quantity: id: "id of a": give each request an id of its own',
     });
-    expect(await letters()).toMatchObject([{ id: 'a', client: 'gateway', at: START }]);
+    expect(await letters()).toMatchObject([
+      { id: 'id of a', source: 'proxy', client: 'gateway', at: START },
+    ]);
     expect(open('acme')).toEqual(['5']);
   });
 
@@ -219,7 +222,7 @@ async function closeAt(time: string): Promise<void> {
 }
 
 function open(tenant: string): readonly string[] {
-  return world.intake.openSums(tenant).map(({ quantity }) => quantity);
+  return world.intake.openSums(tenant).map(({ nanos }) => decimalFromNanos(nanos));
 }
 
 async function keys(prefix: string): Promise<readonly string[]> {
@@ -247,6 +250,8 @@ function request(key: string, change: Change): ReportedRequest {
   const { metric = 'tenant_inference_tokens', model = 'gpt' } = change;
   return {
     key,
+    source: 'proxy',
+    id: `id of ${key}`,
     subject,
     tenant,
     at: world.clock.now() - ago * MINUTE,

@@ -3,10 +3,8 @@ import type { HeldUsage } from '../billing/held-usage/ledger-held-usage.ts';
 import { SharedLock } from '../billing/held-usage/shared-lock.ts';
 import { ledgerFailure } from '../ledger/failures.ts';
 import { type Ledger, type LedgerFailure, LedgerReadError } from '../ledger/ledger.ts';
-import { type Decimal, decimalFromNanos } from '../model/decimal.ts';
 import { errorText } from '../model/error-text.ts';
 import type { UsageEvent } from '../model/event.ts';
-import type { Window } from '../model/window.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { TimeSlice } from '../telemetry/time-slice.ts';
@@ -16,7 +14,7 @@ import { type DeadLetter, DeadLetters, type RefusedRequest } from './dead-letter
 import { Entries } from './entries.ts';
 import type { RequestEntry } from './entry.ts';
 import { createIntakeMetrics, type IntakeMetrics, type IntakeStats } from './intake-metrics.ts';
-import { OpenSums } from './open-sums.ts';
+import { OpenSums, type SeriesSum } from './open-sums.ts';
 import type { ReportedRequest } from './reported-request.ts';
 
 export interface IntakeOptions {
@@ -33,15 +31,6 @@ export interface IntakeOptions {
   readonly windowMs: () => number;
   /** `spec.ingest.lateFor` in force, milliseconds. */
   readonly lateForMs: () => number;
-}
-
-/** Usage of a series in a window that is not closed yet. */
-export interface OpenSum {
-  readonly metric: string;
-  readonly dimensions: Readonly<Record<string, string>>;
-  readonly unit: string;
-  readonly window: Window;
-  readonly quantity: Decimal;
 }
 
 /** What a closing writes, in one transaction. A retry writes the same. */
@@ -78,7 +67,7 @@ export class Intake {
   /** Accepting is shared, the cut of a closing is exclusive: no write is under way at a cut. */
   readonly #lock = new SharedLock();
   #ready = false;
-  #open = new OpenSums();
+  #open: OpenSums;
   #closed: Closed = NOTHING_CLOSED;
   /** Cut, but not known to be written. */
   #closing: WindowClosing | undefined;
@@ -88,6 +77,7 @@ export class Intake {
   constructor(options: IntakeOptions) {
     const { ledger, registry } = options;
     this.#options = options;
+    this.#open = new OpenSums(options.region);
     this.#entries = new Entries(ledger);
     this.#letters = new DeadLetters(ledger);
     this.#metrics = createIntakeMetrics(registry, () => this.stats());
@@ -123,17 +113,15 @@ export class Intake {
    * The usage of a tenant that is accepted and not in the ledger's events up to a position. So a
    * reader that has not read the events of the last closing counts them once.
    */
-  openSums(tenant: string, position = Number.POSITIVE_INFINITY): readonly OpenSum[] {
+  openSums(tenant: string, position = Number.POSITIVE_INFINITY): readonly SeriesSum[] {
     const written = this.#written;
     const unread = written !== undefined && position < written.head ? written.sums : undefined;
-    const sums = [this.#open, this.#closing?.sums, unread].flatMap((one) => one?.of(tenant) ?? []);
-    return sums.map(({ metric, dimensions, unit, window, nanos }) => ({
-      metric,
-      dimensions,
-      unit,
-      window,
-      quantity: decimalFromNanos(nanos),
-    }));
+    return [this.#open, this.#closing?.sums, unread].flatMap((one) => one?.of(tenant) ?? []);
+  }
+
+  /** False until the records of earlier processes are read. */
+  get isReady(): boolean {
+    return this.#ready;
   }
 
   /** The stored dead letters, oldest first. */
@@ -143,7 +131,6 @@ export class Intake {
 
   stats(): IntakeStats {
     return {
-      ready: this.#ready,
       entries: this.#entries.count(),
       openSums: this.#open.size + (this.#closing?.sums.size ?? 0),
       closedUntil: this.#closed.until,
@@ -171,7 +158,7 @@ export class Intake {
   async load(): Promise<void> {
     const closed = await this.#entries.closed();
     this.#closed = closed === undefined ? NOTHING_CLOSED : (JSON.parse(closed) as Closed);
-    this.#open = new OpenSums();
+    this.#open = new OpenSums(this.#options.region);
     let newest = this.#closed.cut;
     for await (const entry of this.#entries.load()) {
       newest = Math.max(newest, entry.number);
@@ -242,14 +229,14 @@ export class Intake {
   }
 
   async #eventsOf({ sums, before, next }: WindowClosing): Promise<readonly UsageEvent[]> {
-    const { clock, region, held, logger } = this.#options;
+    const { clock, held, logger } = this.#options;
     const slice = new TimeSlice(clock);
-    const more = { region, recordedAt: new Date(clock.now()).toISOString() };
+    const recordedAt = new Date(clock.now()).toISOString();
     const events: UsageEvent[] = [];
     for (const sum of sums.all()) {
       if (slice.isOver) await slice.next();
       const place = { isLate: sum.window.end <= before.until, isKnown: held.isKnown(sum.tenant) };
-      const completed = eventOf(sum, place, next.cut, more);
+      const completed = eventOf(sum, place, next.cut, recordedAt);
       if (completed.kind === 'event') events.push(completed.event);
       else logger.error(`[intake] not billed: ${completed.problem}`);
     }

@@ -28,7 +28,8 @@ interface RefusedMapping {
 type Dimensions = Readonly<Record<string, string>>;
 type Read<T> = { readonly kind: 'value'; readonly value: T } | RefusedMapping;
 
-const TOKENS = 'tenant_inference_tokens';
+/** The metric of tokens. */
+export const TOKENS = 'tenant_inference_tokens';
 const REQUESTS = 'tenant_inference_requests';
 const MAX_NANOS = BigInt(EVENT_LIMITS.quantity) * 1_000_000_000n;
 const CLEAN = new RegExp(CLEAN_TEXT, 'u');
@@ -41,6 +42,12 @@ const KINDS: ReadonlyMap<string, TokenKind> = new Map([
   ['system', 'input'],
   ['response', 'output'],
 ]);
+
+/** The metrics that events of a rule fill. */
+export function metricsOf({ tokens, metrics = [] }: CloudEventRule): readonly string[] {
+  const counted = tokens?.count === undefined ? [TOKENS, REQUESTS] : [TOKENS];
+  return [...(tokens === undefined ? [] : counted), ...metrics.map(({ metric }) => metric)];
+}
 
 /** Reads the quantities of an event by its rule. Never throws. */
 export function readQuantities(

@@ -1,16 +1,17 @@
-import { nanosFromDecimal } from '../model/decimal.ts';
+import { decimalFromNanos } from '../model/decimal.ts';
 import { EVENT_LIMITS } from '../model/event-schema.ts';
 import { quote } from '../model/validate-event.ts';
 import type { Window } from '../model/window.ts';
-import { type RequestEntry, type EntryPart, seriesOf } from './entry.ts';
+import type { EntryPart, RequestEntry, Series } from './entry.ts';
 
 /** Most series of one tenant in one window; each becomes a usage event. */
 export const MOST_SERIES = 1_000;
 
 const MOST_NANOS = BigInt(EVENT_LIMITS.quantity) * 1_000_000_000n;
 
-/** The usage of one series in one window. */
-export interface SeriesSum extends Omit<EntryPart, 'quantity'> {
+/** The usage of one series in one window. The same object until its window is closed. */
+export interface SeriesSum extends Series {
+  readonly region: string;
   readonly tenant: string;
   readonly window: Window;
   /** Billionths of the unit. */
@@ -20,10 +21,18 @@ export interface SeriesSum extends Omit<EntryPart, 'quantity'> {
   readonly client: string;
 }
 
+type GrowingSum = { -readonly [Field in keyof SeriesSum]: SeriesSum[Field] };
+
 /** Sums of entries by tenant, series and window. */
 export class OpenSums {
-  readonly #tenants = new Map<string, Map<string, SeriesSum>>();
+  readonly #region: string;
+  readonly #tenants = new Map<string, Map<string, GrowingSum>>();
   #size = 0;
+
+  /** `region` is that of all events. */
+  constructor(region: string) {
+    this.#region = region;
+  }
 
   /** The number of sums. */
   get size(): number {
@@ -31,17 +40,20 @@ export class OpenSums {
   }
 
   add({ number, window, client, tenant, parts }: RequestEntry): void {
-    const sums = this.#tenants.get(tenant) ?? new Map<string, SeriesSum>();
+    const sums = this.#tenants.get(tenant) ?? new Map<string, GrowingSum>();
     this.#tenants.set(tenant, sums);
-    for (const { quantity, ...part } of parts) {
-      const key = sumKey(window, part);
+    for (const { series, nanos, ...fields } of parts) {
+      const key = sumKey(window, series);
       const sum = sums.get(key);
-      if (sum === undefined) this.#size += 1;
-      const nanos = (sum?.nanos ?? 0n) + nanosFromDecimal(quantity);
+      if (sum === undefined) {
+        const region = this.#region;
+        sums.set(key, { ...fields, region, tenant, window, nanos, first: number, client });
+        this.#size += 1;
+        continue;
+      }
+      sum.nanos += nanos;
       // The same after a restart, which reads the entries in another order.
-      const { first, client: sender } =
-        sum !== undefined && sum.first < number ? sum : { first: number, client };
-      sums.set(key, { ...part, tenant, window, nanos, first, client: sender });
+      if (number < sum.first) Object.assign(sum, { first: number, client });
     }
   }
 
@@ -56,9 +68,10 @@ export class OpenSums {
     checkNew: () => string | undefined,
   ): string | undefined {
     const sums = this.#tenants.get(tenant);
-    const sum = sums?.get(sumKey(window, part));
-    if ((sum?.nanos ?? 0n) + nanosFromDecimal(part.quantity) > MOST_NANOS) {
-      return `sum larger than ${EVENT_LIMITS.quantity}: quantity of ${part.metric}: ${quote(part.quantity)}`;
+    const sum = sums?.get(sumKey(window, part.series));
+    if ((sum?.nanos ?? 0n) + part.nanos > MOST_NANOS) {
+      const quantity = quote(decimalFromNanos(part.nanos));
+      return `sum larger than ${EVENT_LIMITS.quantity}: quantity of ${part.metric}: ${quantity}`;
     }
     if (sum !== undefined) return undefined;
     if (sums !== undefined && sums.size >= MOST_SERIES && inWindow(sums, window) >= MOST_SERIES) {
@@ -87,7 +100,7 @@ export class OpenSums {
 
   /** Removes and returns the sums of windows that end at or before a time. */
   take(until: number): OpenSums {
-    const taken = new OpenSums();
+    const taken = new OpenSums(this.#region);
     for (const [tenant, sums] of this.#tenants) {
       const ended = [...sums].filter(([, { window }]) => window.end <= until);
       if (ended.length === 0) continue;
@@ -101,8 +114,8 @@ export class OpenSums {
   }
 }
 
-function sumKey({ start, end }: Window, part: Pick<EntryPart, 'metric' | 'dimensions'>): string {
-  return `${start}-${end} ${seriesOf(part)}`;
+function sumKey({ start, end }: Window, series: string): string {
+  return `${start}-${end} ${series}`;
 }
 
 function inWindow(sums: ReadonlyMap<string, SeriesSum>, { start, end }: Window): number {

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { cloudEventRules, presetRules } from '../settings/parsers/cloud-event-rules.ts';
-import { type IntakeRules, readReported } from './read-reported.ts';
+import { readReported } from './read-reported.ts';
+import type { IntakeRules } from './rules.ts';
 import type { ReportedRequest } from './reported-request.ts';
 
 const NOW = Date.parse('2026-11-28T14:00:00Z');
@@ -112,6 +113,8 @@ describe('a gateway that is connected without a change on its side', () => {
       requests: [
         {
           key: key.subarray(0, 16).toString('base64url'),
+          source: 'litellm-proxy',
+          id: 'chatcmpl-1',
           subject: 'acme',
           tenant: 'acme',
           at: Date.parse('2026-11-28T13:22:27.123Z'),
@@ -136,7 +139,6 @@ describe('a gateway that is connected without a change on its side', () => {
       requests: [],
       refused: [
         {
-          index: 0,
           id: 'chatcmpl-1',
           source: 'litellm-proxy',
           reason: 'missing: $.prompt_tokens',
@@ -227,7 +229,7 @@ describe('a gateway that is connected without a change on its side', () => {
       ['consumer:u-1', 'u-1'],
     ]);
     expect(read.refused).toMatchObject([
-      { index: 2, reason: 'not a kind of tokens: $.type: "total"' },
+      { id: 'k3', reason: 'not a kind of tokens: $.type: "total"' },
     ]);
     expect(report(kong('k4', 'request', 1, 'app:a')).requests).toMatchObject([{ tenant: 'app:a' }]);
   });

@@ -1,42 +1,23 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import type { CloudEventRule } from '../model/cloud-event-rule.ts';
 import { CLEAN_TEXT, EVENT_LIMITS } from '../model/event-schema.ts';
 import { quote } from '../model/quote.ts';
-import type { IngestSettings } from '../settings/settings.ts';
 import { type GatewayEvent, MAX_ATTRIBUTE, type EventBody, readEvents } from './cloud-events.ts';
+import type { RefusedRequest } from './dead-letters.ts';
 import { readQuantities, textAt } from './mapping.ts';
 import type { ReportedRequest } from './reported-request.ts';
-import { tenantsBySubject } from './subjects.ts';
-
-/** The settings of `MeteringPolicy.spec.ingest` that reading needs. */
-export type IntakeRules = Pick<IngestSettings, 'cloudEvents' | 'subjects'>;
-
-/** An event that cannot count. */
-export interface RefusedEvent {
-  /** Its position in the body. */
-  readonly index: number;
-  readonly id?: string;
-  readonly source?: string;
-  /** `what: where: "input"` */
-  readonly reason: string;
-}
+import { callerOf, CompiledRules, type IntakeRules } from './rules.ts';
 
 /** What a body holds. */
 export type ReportedBody =
   | {
       readonly kind: 'reported';
       readonly requests: readonly ReportedRequest[];
-      readonly refused: readonly RefusedEvent[];
+      readonly refused: readonly RefusedRequest[];
       /** Events without usage: of a type without a rule, health checks, requests without tokens. */
       readonly ignored: number;
     }
   | Exclude<EventBody, { kind: 'members' }>;
-
-interface CompiledRules {
-  readonly ruleOf: ReadonlyMap<string, CloudEventRule>;
-  readonly tenantOf: (subject: string) => string;
-}
 
 type ReadRequest =
   | { readonly kind: 'request'; readonly request: ReportedRequest }
@@ -46,9 +27,6 @@ type ReadRequest =
 const IGNORED = { kind: 'ignored' } as const;
 const CLEAN = new RegExp(CLEAN_TEXT, 'u');
 const KEY_BYTES = 16;
-
-/** Settings that do not change are the same object, so each is compiled once. */
-const compiled = new WeakMap<IntakeRules, CompiledRules>();
 
 /**
  * Reads the requests that the events of a body report. `headers` are those of the HTTP request,
@@ -63,20 +41,19 @@ export function readReported(
 ): ReportedBody {
   const read = readEvents(body, headers);
   if (read.kind !== 'members') return read;
-  const compiledRules = compile(rules);
+  const compiled = CompiledRules.of(rules);
   const requests: ReportedRequest[] = [];
-  const refused: RefusedEvent[] = [];
-  for (const [index, member] of read.members.entries()) {
+  const refused: RefusedRequest[] = [];
+  for (const member of read.members) {
     if (member.kind === 'problem') {
       const { id, source, reason } = member;
-      refused.push({ index, id, source, reason });
+      refused.push({ id, source, reason });
       continue;
     }
     const { id, source } = member.event;
-    const outcome = readEvent(member.event, compiledRules, receivedAt);
+    const outcome = readEvent(member.event, compiled, receivedAt);
     if (outcome.kind === 'request') requests.push(outcome.request);
-    else if (outcome.kind === 'refused')
-      refused.push({ index, id, source, reason: outcome.reason });
+    else if (outcome.kind === 'refused') refused.push({ id, source, reason: outcome.reason });
   }
   const ignored = read.members.length - requests.length - refused.length;
   return { kind: 'reported', requests, refused, ignored };
@@ -91,23 +68,8 @@ export function eventKey(source: string, id: string): string {
   return hash.subarray(0, KEY_BYTES).toString('base64url');
 }
 
-function compile(rules: IntakeRules): CompiledRules {
-  const known = compiled.get(rules);
-  if (known !== undefined) return known;
-  const made: CompiledRules = {
-    ruleOf: new Map(rules.cloudEvents.map((rule) => [rule.type, rule])),
-    tenantOf: tenantsBySubject(rules.subjects),
-  };
-  compiled.set(rules, made);
-  return made;
-}
-
-function readEvent(
-  event: GatewayEvent,
-  { ruleOf, tenantOf }: CompiledRules,
-  receivedAt: number,
-): ReadRequest {
-  const rule = ruleOf.get(event.type);
+function readEvent(event: GatewayEvent, rules: CompiledRules, receivedAt: number): ReadRequest {
+  const rule = rules.byType.get(event.type);
   if (rule === undefined) return IGNORED;
   const { id, source, data, at = receivedAt } = event;
   if (data.kind === 'unreadable') return { kind: 'refused', reason: data.reason };
@@ -116,22 +78,21 @@ function readEvent(
   const usage = readQuantities(rule, data.value);
   if (usage.kind === 'refused') return usage;
   if (usage.quantities.length === 0) return IGNORED;
-  const { subjectPrefix: prefix = '' } = rule;
-  const name = subject?.startsWith(prefix) === true ? subject.slice(prefix.length) : subject;
-  if (subject === undefined || name === undefined || name === '') {
+  const caller = subject === undefined ? '' : callerOf(subject, rule);
+  if (subject === undefined || caller === '') {
     return { kind: 'refused', reason: `no caller: subject: ${quote(subject ?? 'none')}` };
   }
   if (subject.length > MAX_ATTRIBUTE) {
     const what = `longer than ${MAX_ATTRIBUTE} characters`;
     return { kind: 'refused', reason: `${what}: subject: ${quote(subject)}` };
   }
-  const tenant = tenantOf(name);
+  const tenant = rules.tenantOf(caller);
   if (tenant.length > EVENT_LIMITS.tenantCharacters || !CLEAN.test(tenant + subject)) {
     return { kind: 'refused', reason: `not usable as a tenant: subject: ${quote(subject)}` };
   }
   const { quantities } = usage;
   return {
     kind: 'request',
-    request: { key: eventKey(source, id), subject, tenant, at, quantities },
+    request: { key: eventKey(source, id), source, id, subject, tenant, at, quantities },
   };
 }

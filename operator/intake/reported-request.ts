@@ -2,6 +2,9 @@
 export interface ReportedRequest {
   /** Identity of the event: base64url of the first 16 bytes of SHA-256 over `source` NUL `id`. */
   readonly key: string;
+  /** The identity as the sender names it. */
+  readonly source: string;
+  readonly id: string;
   /** The caller as the sender names it, before `spec.ingest.subjects` maps it. */
   readonly subject: string;
   /** The tenant of the subject. Nobody may know it: then its sums are held. */

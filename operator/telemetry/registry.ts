@@ -4,6 +4,9 @@ import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 const DEFAULT_SERIES = 5000;
 const MAX_LABEL_CHARACTERS = 128;
 
+/** Values of a label `client`. */
+export const MOST_CLIENTS = 200;
+
 const MISNAMED = [
   'nodejs_active_handles_total',
   'nodejs_active_requests_total',

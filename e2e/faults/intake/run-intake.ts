@@ -192,6 +192,8 @@ class Suite {
       const model = `model-${random.between(0, 3)}`;
       return {
         key: `key-${body}-${position}`,
+        source: 'faults',
+        id: `${body}-${position}`,
         subject: tenant,
         tenant,
         age: random.between(0, 2 * HOUR_MS),

@@ -15,7 +15,7 @@ import {
 import { CostSums } from '../usage/cost-sums.ts';
 import { planPrices } from '../usage/plan-prices.ts';
 import type { UsageItem } from '../usage/usage-sums.ts';
-import { BudgetAccount, type OngoingUsage } from './account.ts';
+import { BudgetAccount, type OngoingUsage, windowOf } from './account.ts';
 import { naivelyReached, naivelyUsed, type NaiveWorld } from './testing/naive.ts';
 
 const GPU = 'tenant_gpu_hours';
@@ -78,17 +78,27 @@ const worlds: fc.Arbitrary<NaiveWorld> = fc.record({
     .tuple(untiedPrices(GPU), untiedPrices(LB))
     .map((prices): PriceBook => bookOf(prices.flat())),
   counts: fc.constantFrom(EUR, EUR, { kind: 'metric', metric: GPU } as const),
-  from: fc.constantFrom(at('2026-11-01T00:00:00Z'), at('2026-11-17T05:00:00Z')),
+  from: fc.constantFrom(at('2026-11-01T00:00:00Z'), at('2026-11-17T05:20:00Z')),
   stored: fc.array(
     fc
       .tuple(
         usages,
         fc.bigInt({ min: 0n, max: 25n }),
-        fc.constantFrom('2026-11-01T00:00:00Z', '2026-11-17T06:00:00Z', '2026-11-21T08:00:00Z'),
+        fc.constantFrom(
+          ['2026-11-01T00:00:00Z'],
+          ['2026-11-17T05:00:00Z', '2026-11-17T06:00:00Z'],
+          ['2026-11-17T06:00:00Z'],
+          ['2026-11-21T08:00:00Z'],
+        ),
       )
       .map(
-        ([usage, nanos, start]): UsageItem =>
-          itemOf({ ...usage, quantity: decimalFromNanos(nanos), window_start: start }),
+        ([usage, nanos, [start, end]]): UsageItem =>
+          itemOf({
+            ...usage,
+            quantity: decimalFromNanos(nanos),
+            window_start: start,
+            window_end: end,
+          }),
       ),
     { maxLength: 6 },
   ),
@@ -106,13 +116,15 @@ const worlds: fc.Arbitrary<NaiveWorld> = fc.record({
 test('usage that is not in the ledger yet costs what it costs in the ledger, tiers included', () => {
   fc.assert(
     fc.property(worlds, fc.nat({ max: 6 }), (world, count) => {
-      const items = world.stored.filter((item) => at(item.window_start) >= world.from);
-      const before = world.stored.filter((item) => at(item.window_start) < world.from);
+      // A window that ends after a first credit counts, too.
+      const isOpen = (item: UsageItem) => at(item.window_end ?? item.window_start) >= world.from;
+      const items = world.stored.filter(isOpen);
+      const before = world.stored.filter((item) => !isOpen(item));
       const account = accountOf({ ...world, stored: [...before, ...items.slice(count)] });
       const open = items.slice(0, count).map((item) => ({
-        usage: item,
+        ...item,
         nanos: nanosFromDecimal(item.quantity),
-        windowStart: at(item.window_start),
+        window: windowOf(item),
       }));
       expect(account.usedAt(NOW, open)).toBe(accountOf(world).used);
       // It is added to the answer only, not to the account.

@@ -4,9 +4,9 @@ import type { PriceCharge, FlatCharge } from '../../model/price-book.ts';
 import type { PricedUsage } from '../../model/pricing/find-price.ts';
 import type { PricesOf } from '../usage/plan-prices.ts';
 import type { Summands, UsageItem } from '../usage/usage-sums.ts';
-import type { TimeRange } from '../../model/window.ts';
+import type { TimeRange, Window } from '../../model/window.ts';
 import { type BudgetLine, fallsOf, lineCost, NO_GROWTH, quantityAt } from './line.ts';
-import { dayOf, nextDay } from './period.ts';
+import { countedAt, dayOf, nextDay } from './period.ts';
 import { minorUnits } from './unit.ts';
 
 /** The fields of usage that decide which invoice line it belongs to. */
@@ -24,12 +24,10 @@ export interface OngoingUsage {
 }
 
 /** Usage that the ledger does not have yet: a sum of one series in one open window. */
-export interface UnclosedUsage {
-  readonly usage: CountedUsage;
+export interface UnclosedUsage extends CountedUsage {
   /** Not below zero. */
   readonly nanos: bigint;
-  /** Milliseconds since the epoch. */
-  readonly windowStart: number;
+  readonly window: Window;
 }
 
 export interface AccountOptions {
@@ -100,12 +98,12 @@ export class BudgetAccount implements Summands {
    * account is never full.
    */
   add(item: UsageItem): true {
-    const windowStart = Date.parse(item.window_start);
     const { counts, period } = this.#options;
-    const isBefore = windowStart < period.from;
+    const at = countedAt(windowOf(item), period);
+    const isBefore = at < period.from;
     // Only prices have tiers to fill.
     if (isBefore && counts.kind === 'metric') return true;
-    const name = this.#lineOf(item, windowStart);
+    const name = this.#lineOf(item, at);
     const line = name === undefined ? undefined : this.#lines.get(name);
     if (name === undefined || line === undefined) return true;
     const nanos = nanosFromDecimal(item.quantity);
@@ -161,9 +159,12 @@ export class BudgetAccount implements Summands {
    */
   usedAt(at: number, open: readonly UnclosedUsage[] = []): bigint {
     const more = new Map<string, bigint>();
-    for (const { usage, nanos, windowStart } of open) {
-      if (windowStart < this.#options.period.from) continue;
-      const name = this.#lineOf(usage, windowStart);
+    const { period } = this.#options;
+    for (const usage of open) {
+      const { nanos, window } = usage;
+      const countsFrom = countedAt(window, period);
+      if (countsFrom < period.from) continue;
+      const name = this.#lineOf(usage, countsFrom);
       if (name !== undefined) more.set(name, (more.get(name) ?? 0n) + nanos);
     }
     let used = this.#settled;
@@ -250,6 +251,11 @@ export class BudgetAccount implements Summands {
     }
     return name;
   }
+}
+
+/** The window of an event. A sum has its start only. */
+export function windowOf({ window_start: start, window_end: end = start }: UsageItem): Window {
+  return { start: Date.parse(start), end: Date.parse(end) };
 }
 
 /**

@@ -193,7 +193,8 @@ describe('the account of a tenant', () => {
 
 describe('an access check', () => {
   const HOUR = 1_000_000_000n;
-  const open = [{ usage: { metric: CPU, unit: 'core-hours' }, nanos: HOUR, windowStart: at(0) }];
+  const window = { start: at(0), end: at(60) };
+  const open = [{ metric: CPU, unit: 'core-hours', nanos: HOUR, window }];
 
   test('has no answer before the accounts are built, and one of now afterwards', async () => {
     const clock = clockAt(-20);

@@ -28,7 +28,7 @@ export interface CreditRequest {
 export interface Credit extends CreditRequest {
   /** When the operator received it, milliseconds since the epoch. */
   readonly at: number;
-  /** Start of the window in which it arrived. Usage counts from that of the first credit. */
+  /** Start of the measured window in which it arrived ({@link countedAt}). */
   readonly countsFrom: number;
 }
 

@@ -1,12 +1,12 @@
 import type { BudgetPeriod } from '../../model/budget.ts';
-import type { TimeRange } from '../../model/window.ts';
+import type { TimeRange, Window } from '../../model/window.ts';
 
+const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
 /**
  * The current period of a budget: `from` inclusive, `to` exclusive, milliseconds since the epoch.
- * Usage counts by the start of its window. A prepaid balance counts from its first credit,
- * `Infinity` without one, and ends at `Infinity`.
+ * A prepaid balance counts from its first credit, `Infinity` without one, and ends at `Infinity`.
  */
 export function periodAt(period: BudgetPeriod, now: number, prepaidSince: number): TimeRange {
   if (period.kind === 'prepaid') return { from: prepaidSince, to: Number.POSITIVE_INFINITY };
@@ -17,6 +17,21 @@ export function periodAt(period: BudgetPeriod, now: number, prepaidSince: number
   const at = new Date(now);
   const [year, month] = [at.getUTCFullYear(), at.getUTCMonth()];
   return { from: Date.UTC(year, month), to: Date.UTC(year, month + 1) };
+}
+
+/**
+ * When usage counts in a period of {@link periodAt}: at the start of its window. The window in which
+ * a prepaid balance gets its first credit counts from that credit on, if the window begins in the
+ * same hour (docs/how-to/budgets.md#prepaid).
+ */
+export function countedAt({ start, end }: Window, { from, to }: TimeRange): number {
+  const hasCredit = to === Number.POSITIVE_INFINITY && start < from && from < end;
+  return hasCredit && start >= hourStart(from) ? from : start;
+}
+
+/** The first instant of the hour. */
+export function hourStart(at: number): number {
+  return Math.floor(at / HOUR_MS) * HOUR_MS;
 }
 
 /** The first instant of the UTC calendar month, in which tiers begin to count. */

@@ -1,10 +1,17 @@
 import type { BudgetCounts } from '../../model/budget.ts';
 import { nanosFromDecimal, signedFromNanos } from '../../model/decimal.ts';
+import type { TimeRange } from '../../model/window.ts';
 import type { PricesOf } from '../usage/plan-prices.ts';
 import type { UsageItem } from '../usage/usage-sums.ts';
-import { BudgetAccount, type CountedUsage, monthOfLine, type NamedLine } from './account.ts';
+import {
+  BudgetAccount,
+  type CountedUsage,
+  monthOfLine,
+  type NamedLine,
+  windowOf,
+} from './account.ts';
 import { lineCost } from './line.ts';
-import { dayOf, dayStart } from './period.ts';
+import { countedAt, dayOf, dayStart } from './period.ts';
 
 const DAY_MS = 86_400_000;
 /** A day has the prices of the plan at its end, and the ledger has a change of plan soon after. */
@@ -22,7 +29,7 @@ export interface BookRow {
 
 /** The stored fields of a book. */
 export interface BookContent {
-  /** Usage of windows that begin earlier only fills tiers; milliseconds since the epoch. */
+  /** Earlier usage only fills tiers; milliseconds since the epoch. */
   readonly since: number;
   /** The cost of months that are complete, in the units of a budget. */
   readonly settled: bigint;
@@ -40,6 +47,7 @@ export class PrepaidBook {
   readonly tenant: string;
   readonly counts: BudgetCounts;
   readonly since: number;
+  readonly #period: TimeRange;
   #settled: bigint;
   #lines: readonly NamedLine[];
   readonly #rows: Map<string, BookRow>;
@@ -48,6 +56,7 @@ export class PrepaidBook {
     this.tenant = tenant;
     this.counts = counts;
     this.since = content.since;
+    this.#period = { from: content.since, to: Number.POSITIVE_INFINITY };
     this.#settled = content.settled;
     this.#lines = content.lines;
     this.#rows = new Map(content.rows.map((row) => [nameOf(row), row]));
@@ -65,7 +74,7 @@ export class PrepaidBook {
   add(item: UsageItem): boolean {
     const { counts, since } = this;
     if (counts.kind === 'metric' && item.metric !== counts.metric) return false;
-    const at = Date.parse(item.window_start);
+    const at = countedAt(windowOf(item), this.#period);
     const isBefore = at < since;
     // Only prices have tiers to fill, and only the month in which the book begins counts.
     const fills = counts.kind === 'money' && dayOf(at).slice(0, 7) === dayOf(since).slice(0, 7);
@@ -122,9 +131,8 @@ export class PrepaidBook {
   }
 
   #empty(pricesOf: PricesOf): BudgetAccount {
-    const { tenant, counts, since } = this;
-    const period = { from: since, to: Number.POSITIVE_INFINITY };
-    return new BudgetAccount({ tenant, counts, period, pricesOf });
+    const { tenant, counts } = this;
+    return new BudgetAccount({ tenant, counts, period: this.#period, pricesOf });
   }
 
   #itemOf({ usage, start, nanos }: BookRow): UsageItem {

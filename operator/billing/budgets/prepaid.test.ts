@@ -20,9 +20,10 @@ import { type PrepaidWorld, startPrepaidWorld, usageOf } from './testing/prepaid
 const GPU = 'tenant_gpu_hours';
 const LB = 'tenant_lb_hours';
 const EUR = { kind: 'money', currency: 'EUR' } as const;
+const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
-const NOW = Date.parse('2026-09-17T05:00:30Z');
-const SINCE = Date.parse('2026-09-17T05:00:00Z');
+const NOW = Date.parse('2026-09-17T05:20:30Z');
+const SINCE = Date.parse('2026-09-17T05:20:00Z');
 /** How far back usage may still come. */
 const LATE_MS = 20 * DAY_MS;
 
@@ -44,6 +45,7 @@ const postgresLedgers: OpenWith = async (clock) => {
 
 interface Usage {
   readonly agoMs: number;
+  readonly windowMs: number;
   readonly nanos: bigint;
   readonly change: Partial<UsageEvent>;
 }
@@ -54,7 +56,12 @@ type Step =
   | { readonly kind: 'round' | 'save' | 'kill' | 'unwritten' | 'unanswered' };
 
 const usages: fc.Arbitrary<Usage> = fc.record({
-  agoMs: fc.oneof(fc.integer({ min: 0, max: LATE_MS - 1 }), fc.integer({ min: 0, max: DAY_MS })),
+  agoMs: fc.oneof(
+    fc.integer({ min: 0, max: LATE_MS - 1 }),
+    fc.integer({ min: 0, max: DAY_MS }),
+    fc.integer({ min: 0, max: HOUR_MS }),
+  ),
+  windowMs: fc.constantFrom(60_000, HOUR_MS),
   nanos: fc.bigInt({ min: 0n, max: 25n }),
   change: fc
     .tuple(fc.constantFrom(GPU, LB), matches)
@@ -132,9 +139,10 @@ describe('what is used of a prepaid balance', () => {
         async ({ book, counts: counted, early, steps: all }) => {
           const stored: UsageEvent[] = [];
           const append = async (used: readonly Usage[], now: number): Promise<void> => {
-            const events = used.map(({ agoMs, nanos, change }, index) => {
+            const events = used.map(({ agoMs, windowMs, nanos, change }, index) => {
               return usageOf(`e${stored.length + index}`, {
                 start: now - agoMs,
+                windowMs,
                 nanos,
                 ...change,
               });
@@ -160,6 +168,29 @@ describe('what is used of a prepaid balance', () => {
       ),
       { numRuns: 600 },
     );
+  });
+
+  test('counts the hour in which the first credit arrives, but no window before it and none of a day', async () => {
+    const ledger = createMemoryLedger();
+    const world = await startPrepaidWorld(ledger, bookOf([priceOf(GPU, flat(2))]), {
+      counts: EUR,
+      now: NOW,
+    });
+    const from = (time: string, windowMs: number, nanos: bigint, id: string) =>
+      usageOf(id, { start: Date.parse(`2026-09-17T${time}Z`), windowMs, nanos });
+    await world.credit('first', decimalFromNanos(1n));
+    await ledger.append({
+      events: [
+        from('05:00:00', HOUR_MS, 1_000_000_000n, 'hour'),
+        from('05:00:00', HOUR_MS, 2_000_000_000n, 'late1_hour'),
+        from('05:20:00', 60_000, 4_000_000_000n, 'minute'),
+        from('05:19:00', 60_000, 8_000_000_000n, 'minute-before'),
+        from('04:00:00', HOUR_MS, 16_000_000_000n, 'hour-before'),
+        from('00:00:00', DAY_MS, 32_000_000_000n, 'day'),
+      ],
+    });
+    await world.pass();
+    expect(world.used()).toBe(2n * 7n * 10n ** 21n);
   });
 
   test('takes no more room with the years than its prices do', async () => {

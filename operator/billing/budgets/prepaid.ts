@@ -13,7 +13,7 @@ import type { UsageItem } from '../usage/usage-sums.ts';
 import type { UsageTotals } from '../usage/usage-totals.ts';
 import { BOOK_PREFIX, bookRecord, parseBook } from './book-record.ts';
 import { type Credited, type Credits, sumCredits } from './credits.ts';
-import { monthOf, nextDay } from './period.ts';
+import { hourStart, monthOf, nextDay } from './period.ts';
 import { PrepaidBook } from './prepaid-book.ts';
 import { unitText } from './unit.ts';
 
@@ -31,7 +31,6 @@ export interface PrepaidOptions {
   readonly logger: Pick<Logger, 'error'>;
 }
 
-const HOUR_MS = 3_600_000;
 const PAGE_EVENTS = 2_000;
 /** After a kill the events since the last save are read again. */
 const SAVE_MS = 300_000;
@@ -148,7 +147,7 @@ export class PrepaidBalances {
     };
     const from = this.#hasTiers()
       ? await this.#addSums(books, { add }, signal)
-      : Math.min(...books.map(({ since }) => since));
+      : hourStart(Math.min(...books.map(({ since }) => since)));
     if (from === undefined) return undefined;
     const { ledger, isCharged, clock } = this.#options;
     const to = nextDay(nextDay(clock.now()));
@@ -203,7 +202,7 @@ export class PrepaidBalances {
   ): Promise<number | undefined> {
     const { totals, isCharged } = this.#options;
     const since = Math.min(...books.map((book) => book.since));
-    const to = Math.floor(since / HOUR_MS) * HOUR_MS;
+    const to = hourStart(since);
     const from = monthOf(since);
     const tenants = new Set(books.map(({ tenant }) => tenant));
     const outcome = await totals()?.addTo(sums, {

@@ -20,7 +20,8 @@ export type EventFilter = (
 export type UsageItem = Pick<
   UsageEvent,
   (typeof GROUP_FIELDS)[number] | 'metric' | 'unit' | 'quantity' | 'window_start' | 'dimensions'
->;
+> &
+  Partial<Pick<UsageEvent, 'window_end'>>;
 
 /** One row of the answer: its values in the order of the keys. The quantity is exact. */
 export interface UsageRow {

@@ -1,4 +1,4 @@
-import type { RefusedRequest } from '../../intake/dead-letters.ts';
+import { refusalOf, type RefusedRequest } from '../../intake/dead-letters.ts';
 import type { AcceptOutcome } from '../../intake/admission.ts';
 import type { Intake } from '../../intake/intake.ts';
 import type { ReportedRequest } from '../../intake/reported-request.ts';
@@ -32,20 +32,20 @@ export async function takeGatewayEvents(
   intake: Pick<Intake, 'accept'>,
 ): Promise<TakeOutcome> {
   const allowed: ReportedRequest[] = [];
-  const kept: RefusedRequest[] = refused.map(({ id, source, reason }) => ({ id, source, reason }));
+  const kept = [...refused];
   for (const request of requests) {
     const reason = beyondScope(request, scope);
     if (reason === undefined) allowed.push(request);
-    else kept.push({ subject: request.subject, reason });
+    else kept.push(refusalOf(request, reason));
   }
   if (allowed.length + kept.length === 0) return answered(0, 0, ignored, []);
   const outcome = await intake.accept(allowed, client, kept);
   if (outcome.kind !== 'taken') return outcome;
   const counts = { accepted: 0, repeated: 0 };
-  for (const [index, reception] of outcome.receptions.entries()) {
-    const subject = allowed[index]?.subject;
-    if (reception.kind === 'refused') kept.push({ subject, reason: reception.reason });
-    else counts[reception.kind] += 1;
+  for (const [index, request] of allowed.entries()) {
+    const reception = outcome.receptions[index];
+    if (reception?.kind === 'refused') kept.push(refusalOf(request, reception.reason));
+    else if (reception !== undefined) counts[reception.kind] += 1;
   }
   return answered(counts.accepted, counts.repeated, ignored, kept);
 }

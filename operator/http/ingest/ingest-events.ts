@@ -65,6 +65,8 @@ interface IngestContext extends AcceptanceContext {
   readonly region: string;
   readonly catalog: Catalog;
   readonly meteredHere: MeteredHere;
+  /** Metrics that events of gateways fill. */
+  readonly summed: ReadonlySet<string>;
   readonly scope: Pick<IngestToken, 'metrics' | 'tenants'>;
   /** Shared by all requests. */
   readonly slice: Pick<TimeSlice, 'isOver' | 'next'>;
@@ -115,7 +117,7 @@ export async function ingestEvents(
       windowRefusal(event) ??
       (measured ? foreignRegion(event, context.region) : undefined) ??
       (metered === 'yes' ? measuredHere(event) : undefined) ??
-      summedHere(event, context.catalog);
+      summedHere(event, context.summed);
     if (refusal === undefined && metered === 'not-known-yet') return { kind: 'not-known-yet' };
     if (refusal !== undefined) {
       rejected.push({ index, id: event.id, error: refusal });
@@ -201,9 +203,8 @@ function measuredHere(event: UsageEvent): string {
  * The error for usage with the id of a sum of gateways' events, which the ledger records when the
  * hour is over. An event of that id would take the place of the sum.
  */
-function summedHere({ id, metric }: UsageEvent, catalog: Catalog): string | undefined {
-  if (catalog.find(metric)?.source !== 'ingest' || !id.startsWith(EVENT_ID_PREFIX))
-    return undefined;
+function summedHere({ id, metric }: UsageEvent, summed: ReadonlySet<string>): string | undefined {
+  if (!summed.has(metric) || !id.startsWith(EVENT_ID_PREFIX)) return undefined;
   return `summed from events of gateways: metric: ${quote(metric)}: send CloudEvents, or give the event an id of your own`;
 }
 

@@ -2,7 +2,8 @@ import type { Request, Response } from 'express';
 import { exactText, unitText } from '../../billing/budgets/unit.ts';
 import type { BudgetLeft } from '../../billing/budgets/budget-left.ts';
 import type { AccessAnswer } from '../../intake/access-check.ts';
-import { tenantsBySubject } from '../../intake/subjects.ts';
+import { TOKENS } from '../../intake/mapping.ts';
+import { CompiledRules } from '../../intake/rules.ts';
 import { quote } from '../../model/validate-event.ts';
 import { ingestScope } from '../access.ts';
 import { ofOperator } from '../fleet/dispatch.ts';
@@ -12,9 +13,6 @@ import { badRequest, Problem, tryLater } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 
-/** The metric of features that name none, such as `inference-tokens`. */
-const TOKENS = 'tenant_inference_tokens';
-
 /**
  * Whether a tenant may send a request: the question of a gateway before each one
  * (docs/how-to/ai-gateways.md#access). A question that is understood gets 200, because gateways
@@ -23,14 +21,6 @@ const TOKENS = 'tenant_inference_tokens';
 export function accessRoutes(context: RouteContext): readonly Route[] {
   const { views, clock, limits } = context;
   const rate = new IngestRate('requests', limits.eventsPerSecond, clock);
-  /** By the rules, which are the same object until they change. */
-  const tenantsBy = new WeakMap<object, (subject: string) => string>();
-  const tenantOf = (subject: string): string => {
-    const { subjects } = views.settings().ingest;
-    const known = tenantsBy.get(subjects) ?? tenantsBySubject(subjects);
-    tenantsBy.set(subjects, known);
-    return known(subject);
-  };
   const answer = (request: Request, response: Response, tenant: string, metric: string): void => {
     rate.take(request, response);
     const { tenants } = ingestScope(response);
@@ -65,9 +55,12 @@ export function accessRoutes(context: RouteContext): readonly Route[] {
       handlers: [
         (request, response) => {
           readQuery(request, ['model']);
+          // Features such as `inference-tokens` name no metric.
           const feature = pathParameter(request, 'feature');
           const metric = views.catalog().find(feature) === undefined ? TOKENS : feature;
-          answer(request, response, tenantOf(pathParameter(request, 'id')), metric);
+          const rules = CompiledRules.of(views.settings().ingest);
+          const tenant = rules.tenantFor(pathParameter(request, 'id'), metric);
+          answer(request, response, tenant, metric);
         },
       ],
     },

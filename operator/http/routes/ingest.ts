@@ -3,7 +3,8 @@ import { Counter } from 'prom-client';
 import type { LedgerFailure } from '../../ledger/ledger.ts';
 import { eventMode } from '../../intake/cloud-events.ts';
 import { readReported } from '../../intake/read-reported.ts';
-import { createLabelLimit } from '../../telemetry/registry.ts';
+import { CompiledRules } from '../../intake/rules.ts';
+import { createLabelLimit, MOST_CLIENTS } from '../../telemetry/registry.ts';
 import { TimeSlice } from '../../telemetry/time-slice.ts';
 import { quote } from '../../model/validate-event.ts';
 import { ingestScope } from '../access.ts';
@@ -26,7 +27,6 @@ const CLIENT_NAME = /^[a-z0-9._-]{1,64}$/;
 const DEFAULT_CLIENT = 'api';
 /** Gateways cannot send a header of ours. */
 const DEFAULT_GATEWAY = 'gateway';
-const MAX_CLIENT_SERIES = 200;
 
 /**
  * POST /api/v1/events: usage that others have measured, as usage events or as the CloudEvents of
@@ -72,7 +72,7 @@ export function ingestRoute(context: RouteContext, memory: ConcurrencyLimit): Ro
           return takeUsageEvents(request, response);
         }
         const intake = ofOperator(views.intake);
-        if (!intake.stats().ready) throw notReady();
+        if (!intake.isReady) throw notReady();
         const { requests, refused, ignored } = reported;
         const more = requests.length + refused.length + ignored - 1;
         if (more > 0) rates.events.take(request, response, more);
@@ -123,6 +123,7 @@ function usageEventsHandler(
         horizon: ledger.stats().horizon,
         catalog: views.catalog(),
         meteredHere: meteredHere(),
+        summed: CompiledRules.of(settings.ingest).metrics,
         scope: ingestScope(response),
         slice,
       },
@@ -213,7 +214,7 @@ function createIngestCounter({ metrics }: RouteContext): CountEvents {
     labelNames: ['client', 'outcome'],
     registers: [metrics],
   });
-  const limit = createLabelLimit(MAX_CLIENT_SERIES);
+  const limit = createLabelLimit(MOST_CLIENTS);
   return (name, outcomes) => {
     const client = limit(name);
     for (const [outcome, events] of Object.entries(outcomes)) {

@@ -18,10 +18,10 @@ export function intakeRoute({ views }: RouteContext): Route {
         const bounds = { min: 1, max: MOST_LISTED, fallback: 100 };
         const limit = readCount(readQuery(request, ['limit']), 'limit', bounds);
         const intake = ofOperator(views.intake);
-        const { ready, entries, openSums, closedUntil } = intake.stats();
+        const { entries, openSums, closedUntil } = intake.stats();
         const letters = await Array.fromAsync(intake.deadLetters());
         response.json({
-          ready,
+          ready: intake.isReady,
           remembered: entries,
           open_sums: openSums,
           closed_until: closedUntil === 0 ? undefined : isoTime(closedUntil),

@@ -47,7 +47,7 @@ export function naivelyUsed(world: NaiveWorld, at: number): bigint {
     const start = Date.parse(item.window_start);
     const line = lineOf(item, start);
     if (line === undefined) continue;
-    if (start < from) line.before += nanosFromDecimal(item.quantity);
+    if (!isCounted(item, from)) line.before += nanosFromDecimal(item.quantity);
     else line.since += nanosFromDecimal(item.quantity);
   }
   for (const { usage, nanos, since, windowMs } of ongoing) {
@@ -65,6 +65,13 @@ export function naivelyUsed(world: NaiveWorld, at: number): bigint {
       used += monthCost(price.charge, before + quantity) - monthCost(price.charge, before);
   }
   return used;
+}
+
+/** Whether usage counts: also that of a window that ends after `from` and begins in its hour. */
+function isCounted(item: UsageItem, from: number): boolean {
+  const { window_start: start, window_end: end = start } = item;
+  const isOfHour = start.slice(0, 13) === new Date(from).toISOString().slice(0, 13);
+  return Date.parse(start) >= from || (isOfHour && Date.parse(end) > from);
 }
 
 /** The first millisecond at which so much is used, looked for one by one. */

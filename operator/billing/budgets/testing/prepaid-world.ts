@@ -79,7 +79,12 @@ export async function startPrepaidWorld(
 /** An event of the tenant. */
 export function usageOf(
   id: string,
-  { start, nanos, ...change }: Partial<UsageEvent> & { start: number; nanos: bigint },
+  {
+    start,
+    nanos,
+    windowMs = 60_000,
+    ...change
+  }: Partial<UsageEvent> & { start: number; nanos: bigint; windowMs?: number },
 ): UsageEvent {
   return {
     schema_version: SCHEMA_VERSION,
@@ -89,8 +94,8 @@ export function usageOf(
     unit: 'gpu-hours',
     quantity: decimalFromNanos(nanos),
     window_start: new Date(start).toISOString(),
-    window_end: new Date(start + 60_000).toISOString(),
-    recorded_at: new Date(start + 63_000).toISOString(),
+    window_end: new Date(start + windowMs).toISOString(),
+    recorded_at: new Date(start + windowMs + 3_000).toISOString(),
     source: 'collector',
     ...change,
   };
