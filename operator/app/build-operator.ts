@@ -1,5 +1,4 @@
 import { type Controllers, createControllers } from '../controllers/controllers.ts';
-import type { MeterFacts } from './fleet/meter-report.ts';
 import type { ReadinessCheck, Views } from '../http/views.ts';
 import { createReflectorMetrics, createWorkQueueMetrics } from '../kubernetes/metrics.ts';
 import { PlanRecorder } from '../billing/usage/plan-recorder.ts';
@@ -10,12 +9,12 @@ import { ClusterHolder } from './cluster-holder.ts';
 import { buildClusterView, type ClusterView } from './cluster-view.ts';
 import { compareWithStatus } from './compare-with-status.ts';
 import { CustomResources, whenConfigured } from './custom-resources.ts';
-import { type Billing, buildDelivery } from './delivery.ts';
+import { buildDelivery } from './delivery.ts';
 import { buildGateways, type Gateways } from './intake.ts';
-import { fleetReports } from './fleet-reports.ts';
-import { type KnownMeter, localMeter } from './known-meter.ts';
+import { fleetReports, type Reported } from './fleet-reports.ts';
+import { localMeter } from './known-meter.ts';
 import { httpComponent, labelComponents, reachOut } from './leader-components.ts';
-import { buildMetering, type Metering } from './metering.ts';
+import { buildMetering } from './metering.ts';
 import { aborted, type Component, runComponents } from './components.ts';
 import { createStatusMetrics } from './status-metrics.ts';
 import { destinationCursors } from './stream.ts';
@@ -92,17 +91,12 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
 }
 
 /** The built operator, as far as the API and the custom resources show it. */
-interface Built {
-  readonly cluster: ClusterView;
-  readonly metering: Metering;
-  readonly billing: Billing;
+interface Built extends Reported {
   readonly budgets: Budgets;
   readonly gateways: Gateways;
-  readonly meter: KnownMeter<MeterFacts>;
   readonly readiness: Views['readiness'];
 }
 
-/** Views of the HTTP API. */
 function operatorViews(
   { settings, customResources, mayAct }: BuildContext,
   { metering, billing, budgets, gateways, meter, readiness }: Built,

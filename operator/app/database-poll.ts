@@ -4,14 +4,6 @@ import { readStreamState, type SeenStream } from '../ledger/postgres/stream-stat
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-interface DatabasePollOptions {
-  readonly database: LedgerDatabase;
-  /** CLUSTER_NAME. */
-  readonly source: string;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 const POLL_MS = 2_000;
 /** A candidate takes the Lease only after an answer within this time. */
 const CANDIDATE_MS = 5_000;
@@ -27,7 +19,7 @@ export const READY_MS = 60_000;
  * may hold the Lease, who is ready, and whether another process has led since.
  */
 export class DatabasePoll {
-  readonly #options: DatabasePollOptions;
+  readonly #options;
   #seen: SeenStream | undefined;
   #answeredAt = -Infinity;
   /** Start of the current series of answered reads (monotonic). */
@@ -35,7 +27,13 @@ export class DatabasePoll {
   #failure: string | undefined;
   readonly #listeners = new Set<() => void>();
 
-  constructor(options: DatabasePollOptions) {
+  constructor(options: {
+    readonly database: LedgerDatabase;
+    /** CLUSTER_NAME. */
+    readonly source: string;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
     this.#options = options;
   }
 

@@ -8,7 +8,7 @@ import type { Metering } from './metering.ts';
 import { openGaps } from './open-gaps.ts';
 import type { Component } from './components.ts';
 
-interface Reported {
+export interface Reported {
   readonly cluster: ClusterView;
   readonly billing: Billing;
   readonly metering: Metering;

@@ -144,7 +144,6 @@ export function attributionProblems({
   return [...discovery.problems(), ...contested, ...own];
 }
 
-/** A report as the API shows it. */
 function reportView(report: WindowReport): WindowReportView {
   const { windowStart, windowEnd, events, gaps, ...details } = report;
   return { start: Date.parse(windowStart), end: Date.parse(windowEnd), events, gaps, details };

@@ -62,19 +62,6 @@ export function createConfiguredMetrics(options: {
 /** Pause between attempts to read pending work. */
 const READ_AGAIN_MS = 1_000;
 
-interface PrometheusOptions {
-  readonly outbound: Outbound;
-  readonly configured: ReturnType<typeof createConfiguredMetrics>;
-  readonly observation: Pick<Observation, 'tenantClusters'>;
-  readonly windows: Pick<Collector, 'lastWindow'>;
-  readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
-  readonly ledger: Pick<Ledger, 'append' | 'stats' | 'record' | 'records' | 'writeRecords'>;
-  readonly registry: Registry;
-  readonly clock: Clock;
-  readonly random: () => number;
-  readonly logger: Logger;
-}
-
 export interface Prometheus {
   gaps(): readonly Gap[];
   report: PrometheusMetering['report'];
@@ -86,7 +73,18 @@ export interface Prometheus {
  * Egress, utilisation and configured metrics, while a Prometheus is configured. Another server, or
  * other credentials, apply as after a restart: pending work is in the ledger.
  */
-export function createPrometheus(options: PrometheusOptions): Prometheus {
+export function createPrometheus(options: {
+  readonly outbound: Outbound;
+  readonly configured: ReturnType<typeof createConfiguredMetrics>;
+  readonly observation: Pick<Observation, 'tenantClusters'>;
+  readonly windows: Pick<Collector, 'lastWindow'>;
+  readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
+  readonly ledger: Pick<Ledger, 'append' | 'stats' | 'record' | 'records' | 'writeRecords'>;
+  readonly registry: Registry;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly logger: Logger;
+}): Prometheus {
   const { configured, settings, ledger } = options;
   const metrics = createPrometheusMetrics(options.registry);
   let metering: PrometheusMetering | undefined;

@@ -1,5 +1,5 @@
 import type { KubeConfig } from '@kubernetes/client-node';
-import { Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import type { LedgerDatabase, Settings } from '../settings/settings.ts';
 import { createSettingsStore } from '../settings/settings-store.ts';
 import { HttpFront } from '../http/front.ts';
@@ -12,6 +12,7 @@ import { errorText } from '../model/error-text.ts';
 import { isRecord } from '../model/is-record.ts';
 import type { ConfiguredMetric } from '../prometheus/configured-metric.ts';
 import type { AdjustableLogger } from '../telemetry/create-logger.ts';
+import { gaugesIn } from '../telemetry/gauges.ts';
 import { createRegistry } from '../telemetry/registry.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';
 import type { LeaderContext } from './build-context.ts';
@@ -130,12 +131,11 @@ function termsOf(
   const shared = { ...options, ...cluster };
   const terms =
     first === undefined ? new VolumeTerms(shared) : new DatabaseTerms(shared, first, label);
-  const leading: Gauge = new Gauge({
-    name: 'meterfeed_leading',
-    help: '1 on the process that holds the lease, 0 on a standby',
-    registers: [options.registry],
-    collect: () => leading.set(Number(terms.mayAct())),
-  });
+  gaugesIn(options.registry)(
+    'meterfeed_leading',
+    '1 on the process that holds the lease, 0 on a standby',
+    () => Number(terms.mayAct()),
+  );
   return terms;
 }
 

@@ -1,7 +1,8 @@
-import { Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import type { BudgetLimiter } from '../billing/budgets/budget-limiter.ts';
 import type { BudgetController } from '../billing/budgets/budget-controller.ts';
 import type { DestinationStatusView, Views } from '../http/views.ts';
+import { gaugesBy, gaugesIn } from '../telemetry/gauges.ts';
 import { createLabelLimit } from '../telemetry/registry.ts';
 import type { TenantApis } from '../tenant-api/tenant-apis.ts';
 
@@ -16,25 +17,9 @@ const BEHIND_SECONDS = 3_600;
 /** Metrics for alerts about destinations, read at each scrape. No label names a tenant. */
 export function createDestinationMetrics(registry: Registry, list: () => readonly Watched[]): void {
   const label = createLabelLimit();
-  const gauge = (
-    name: string,
-    help: string,
-    value: (status: Watched) => number | undefined,
-  ): void => {
-    const metric: Gauge<'destination'> = new Gauge({
-      name,
-      help,
-      labelNames: ['destination'],
-      registers: [registry],
-      collect: () => {
-        metric.reset();
-        for (const status of list()) {
-          const found = value(status);
-          if (found !== undefined) metric.set({ destination: label(status.name) }, found);
-        }
-      },
-    });
-  };
+  const gauge = gaugesBy(registry, 'destination', () =>
+    list().map((status) => [label(status.name), status]),
+  );
   gauge(
     'meterfeed_destination_dead_letters',
     'Events that the destination refused for good, until they are replayed or discarded.',
@@ -73,15 +58,7 @@ export function createStatusMetrics(
     readonly limiter: Pick<BudgetLimiter, 'reachedAt'>;
   },
 ): void {
-  const registers = [registry];
-  const gauge = (name: string, help: string, value: () => number): void => {
-    const metric: Gauge = new Gauge({
-      name,
-      help,
-      registers,
-      collect: () => metric.set(value()),
-    });
-  };
+  const gauge = gaugesIn(registry);
   gauge(
     'meterfeed_tenants',
     'Tenants that discovery knows, and those that usage was pushed for.',
@@ -113,16 +90,11 @@ export function createStatusMetrics(
     'Tenants with an exhausted budget.',
     () => budgets.list().filter(({ used, limit }) => used >= limit).length,
   );
-  const reached: Gauge<'percent'> = new Gauge({
-    name: 'meterfeed_budget_threshold_reached_timestamp_seconds',
-    help: 'When a tenant last reached this percentage of its budget, in the current periods.',
-    labelNames: ['percent'],
-    registers,
-    collect: () => {
-      reached.reset();
-      for (const [percent, at] of guard.reachedAt()) reached.set({ percent }, at / 1000);
-    },
-  });
+  gaugesBy(registry, 'percent', () => guard.reachedAt())(
+    'meterfeed_budget_threshold_reached_timestamp_seconds',
+    'When a tenant last reached this percentage of its budget, in the current periods.',
+    (at) => at / 1000,
+  );
 }
 
 /** Counts the failing tenant APIs that matter: most tenant clusters have no private nodes. */

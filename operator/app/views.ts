@@ -75,13 +75,7 @@ export function destinationsView(
   return {
     list: () => delivery.statuses().map((status) => ({ ...status, ...noticedOf(status) })),
     summaryOf: destinationSummary,
-    deadLetters: (name, after, limit) => delivery.deadLetters(name, after, limit),
-    replay: (name, ids, force) => delivery.replay(name, ids, force),
-    discard: (name, ids) => delivery.discard(name, ids),
-    moveCursor: (name, sequence, force) => delivery.moveCursor(name, sequence, force),
-    reconcile: (name, query, signal) => delivery.reconcile(name, query, signal),
-    comparePrices: (name, question, signal) => delivery.comparePrices(name, question, signal),
-    predictCorrection: (name, stored) => delivery.predictCorrection(name, stored),
+    operations: delivery,
   };
 }
 

@@ -71,17 +71,10 @@ interface HostListener {
 export interface Watches {
   readonly discovery: Omit<DiscoverySources, 'tenantObjects'>;
   readonly collector: CollectorSources;
-  /** Changes of all watches. */
   readonly arrivals: QueuedArrivals;
   readonly all: readonly Pick<Source<Projected>, 'run' | 'ready' | 'health' | 'resource'>[];
   /** Adds a listener that is built after the watches. Subscribe before the watches run. */
   subscribe(listener: HostListener): void;
-}
-
-interface WatchExtras<T> {
-  readonly resume?: ResumePoint<T>;
-  readonly labelSelector?: string;
-  readonly clusterScoped?: true;
 }
 
 const CORE = { group: '', version: 'v1' } as const;
@@ -96,7 +89,11 @@ type CreateWatch = <T extends Projected>(
   resource: ApiResource,
   project: Projection<T>,
   handlers: readonly SourceHandler<T>[],
-  extras?: WatchExtras<T>,
+  extras?: {
+    readonly resume?: ResumePoint<T>;
+    readonly labelSelector?: string;
+    readonly clusterScoped?: true;
+  },
 ) => Source<T>;
 
 export function createWatches(options: WatchesOptions): Watches {

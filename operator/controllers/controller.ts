@@ -80,7 +80,6 @@ export class Controller<Spec> {
     });
   }
 
-  /** Runs until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all([
       this.#source.run(signal),

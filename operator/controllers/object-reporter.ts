@@ -11,7 +11,6 @@ import {
 import type { ControlledKind, CustomObject, Report } from './controlled-kind.ts';
 import { summaryOf } from './summary.ts';
 
-/** The last reconciled spec of an object. */
 interface Reconciled {
   readonly generation: number;
   readonly specStatus: SpecStatus;
@@ -45,7 +44,6 @@ export class ObjectReporter<Spec> {
     this.#startedAt = clock.monotonic();
   }
 
-  /** Reports the outcome of a reconciled spec. */
   reconciled(object: CustomObject<Spec>, specStatus: SpecStatus): void {
     const { uid, generation } = object;
     const before = this.#known.get(uid);
@@ -77,7 +75,6 @@ export class ObjectReporter<Spec> {
     return this.#known.get(uid)?.specStatus;
   }
 
-  /** Forgets an object that is gone. */
   forget({ uid }: CustomObject<Spec>): void {
     this.#known.delete(uid);
     this.#status.forget(uid);

@@ -1,5 +1,5 @@
 import { Counter, type Registry } from 'prom-client';
-import { destinationGauge } from './destination-gauge.ts';
+import { gaugesBy } from '../telemetry/gauges.ts';
 
 export interface DeliveryMetrics {
   delivered(destination: string, events: number): void;
@@ -31,22 +31,15 @@ export function createDeliveryMetrics(
     'meterfeed_destination_rejected_total',
     'Events that became dead letters',
   );
-  destinationGauge(
-    registry,
-    {
-      name: 'meterfeed_destination_lag_events',
-      help: 'Events in the ledger that the destination is still to get',
-    },
-    lags,
+  const gauge = gaugesBy(registry, 'destination', lags);
+  gauge(
+    'meterfeed_destination_lag_events',
+    'Events in the ledger that the destination is still to get',
     ({ events }) => events,
   );
-  destinationGauge(
-    registry,
-    {
-      name: 'meterfeed_destination_lag_seconds',
-      help: 'Age of the oldest event that the destination is still to get, since the end of its window',
-    },
-    lags,
+  gauge(
+    'meterfeed_destination_lag_seconds',
+    'Age of the oldest event that the destination is still to get, since the end of its window',
     ({ seconds }) => seconds,
   );
   return {

@@ -159,7 +159,7 @@ export class Delivery {
     return { ...outcome, waiting: [...outcome.waiting, ...waiting] };
   };
 
-  /** Returns a page of dead letters; undefined if the destination does not exist. */
+  /** A page of dead letters after a sequence number; undefined without such a destination. */
   readonly deadLetters = async (
     name: string,
     after: number,
@@ -167,6 +167,10 @@ export class Delivery {
   ): Promise<DeadLetterPage | undefined> =>
     this.#directory.find(name)?.operations.deadLetters(after, limit);
 
+  /**
+   * Sends dead letters again; all of them when `ids` is undefined. Events of closed periods, and
+   * events that may be billed twice, need `force`.
+   */
   readonly replay = (
     name: string,
     ids: readonly string[] | undefined,
@@ -174,12 +178,17 @@ export class Delivery {
   ): Promise<ReplayOutcome | UnknownDestination> =>
     this.#with(name, ({ operations }) => operations.replay(ids, force));
 
+  /** Discards dead letters for good; all of them when `ids` is undefined. */
   readonly discard = (
     name: string,
     ids: readonly string[] | undefined,
   ): Promise<DiscardOutcome | UnknownDestination> =>
     this.#with(name, ({ operations }) => operations.discard(ids));
 
+  /**
+   * Moves the cursor to a position. Moving back over usage of closed periods needs `force`.
+   * Warnings name horizons beyond which the destination may bill twice.
+   */
   readonly moveCursor = (
     name: string,
     sequence: number,

@@ -5,18 +5,16 @@ import type { Feeder } from './feeder/feeder.ts';
 import { createStandIn, type StandIn } from './feeder/invalid-destination.ts';
 import type { RunningFeeders } from './running-feeders.ts';
 
-interface DestinationDirectoryOptions
-  extends Pick<DeliveryOptions, 'ledger' | 'existing' | 'clock'> {
-  readonly feeders: Pick<RunningFeeders, 'get' | 'has' | 'list'>;
-  /** The settings of destinations that are to be fed. */
-  readonly wanted: () => readonly DestinationSettings[];
-}
-
 /** Finds the feeder of each destination, or a stand-in if the destination cannot start. */
 export class DestinationDirectory {
-  readonly #options: DestinationDirectoryOptions;
+  readonly #options;
 
-  constructor(options: DestinationDirectoryOptions) {
+  constructor(
+    options: Pick<DeliveryOptions, 'ledger' | 'existing' | 'clock'> & {
+      readonly feeders: Pick<RunningFeeders, 'get' | 'has' | 'list'>;
+      readonly wanted: () => readonly DestinationSettings[];
+    },
+  ) {
     this.#options = options;
   }
 

@@ -13,16 +13,6 @@ type AnnouncementOutcome =
   | { readonly kind: 'blocked'; readonly reason: string }
   | { readonly kind: 'split'; readonly reason: string };
 
-interface AnnouncementsOptions {
-  /** The name of the destination. */
-  readonly name: string;
-  /** The CloudEvents source of the events. */
-  readonly source: string;
-  readonly post: (event: LifecycleEvent, signal: AbortSignal) => Promise<AnnouncementOutcome>;
-  readonly clock: Pick<Clock, 'now'>;
-  readonly logger: Pick<Logger, 'warn'>;
-}
-
 type Announced = Pick<LifecycleEvent, 'type' | 'subject' | 'data'>;
 
 /**
@@ -32,10 +22,17 @@ type Announced = Pick<LifecycleEvent, 'type' | 'subject' | 'data'>;
  * a receiver recognises a repeat; changed data gets another id.
  */
 export class Announcements implements Customers {
-  readonly #options: AnnouncementsOptions;
+  readonly #options;
   readonly #made = new Map<string, { readonly data: string; readonly at: number }>();
 
-  constructor(options: AnnouncementsOptions) {
+  constructor(options: {
+    readonly name: string;
+    /** The CloudEvents source of the events. */
+    readonly source: string;
+    readonly post: (event: LifecycleEvent, signal: AbortSignal) => Promise<AnnouncementOutcome>;
+    readonly clock: Pick<Clock, 'now'>;
+    readonly logger: Pick<Logger, 'warn'>;
+  }) {
     this.#options = options;
   }
 

@@ -1,4 +1,10 @@
-import { isControlPlaneApp, isHelper, isRunBy, readClaim } from './control-plane.ts';
+import {
+  type ControlPlaneLabels,
+  isControlPlaneApp,
+  isHelper,
+  isRunBy,
+  readClaim,
+} from './control-plane.ts';
 import type { TenantCluster } from './tenant-cluster.ts';
 
 /** The fields of a pod, claim or Service that decide who owns it. */
@@ -7,18 +13,13 @@ interface Owned {
   readonly labels: OwnershipLabels;
 }
 
-export interface OwnershipLabels {
+export interface OwnershipLabels extends ControlPlaneLabels {
   /** `vcluster.loft.sh/managed-by`, written by the syncer, which renames a tenant's own label. */
   readonly managedBy?: string;
-  readonly app?: string;
   readonly release?: string;
-  /** The owner according to the labels of another kind of tenants, as `claimText` writes it. */
-  readonly claim?: string;
-  /** It belongs to a virtual machine. */
+  /** KubeVirt made it for a virtual machine: its pod or disk, by owner references, not labels. */
   readonly virtualMachine?: true;
-  /** StatefulSet or Deployment of a pod with control plane labels; `''` if there is none. */
-  readonly runBy?: string;
-  /** It may have GPUs. Then it is not part of a control plane. */
+  /** A pod or claim that looks like a control plane's but may use GPUs. */
   readonly holdsGpus?: true;
 }
 

@@ -4,11 +4,14 @@ import type { OwnershipClaim } from './tenant-source.ts';
 import { CONTROL_PLANE_APPS, CONTROL_PLANE_HELPER_APPS } from './vcluster/selection.ts';
 
 /** The labels of an object that can make it part of a control plane. */
-interface ControlPlaneLabels {
+export interface ControlPlaneLabels {
   readonly app?: string;
   /** The owner according to the labels of another kind of tenants, as `claimText` writes it. */
   readonly claim?: string;
-  /** StatefulSet or Deployment of a pod; `''` if there is none, absent for other objects. */
+  /**
+   * StatefulSet, DaemonSet or Deployment that runs the pod, `''` if there is none. Only set for pods
+   * that look like a control plane's.
+   */
   readonly runBy?: string;
 }
 

@@ -16,21 +16,6 @@ import { type DiscoverySources, sourcesState, tenantObjectsOf } from './sources.
 import type { DiscoveryOutcome, TenantCluster } from './tenant-cluster.ts';
 import { sharedIdProblems, tenantsOf } from './tenants.ts';
 
-interface DiscoveryOptions {
-  readonly sources: DiscoverySources;
-  readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
-  readonly records: RecordStore;
-  readonly customerIdKeys: CustomerIdKeys;
-  /** The namespace of the operator, which belongs to no tenant. */
-  readonly ownNamespace?: string;
-  /** Reads TENANT_CLUSTERS_FILE, if it is set. */
-  readonly external?: Pick<ExternalFile, 'poll'>;
-  /** Ids of customers that still pay for objects of a departed tenant cluster. */
-  readonly stillBilled?: () => readonly string[];
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 /** Called after each successful pass; `at`: its start by the wall clock, ms since the epoch. */
 export type DiscoveryListener = (clusters: readonly TenantCluster[], at: number) => void;
 
@@ -50,7 +35,7 @@ const NOTHING: Discovered = {
 
 /** Discovers repeatedly which tenant clusters exist and who pays for each. */
 export class Discovery {
-  readonly #options: DiscoveryOptions;
+  readonly #options;
   readonly #log: DiscoveryLog;
   readonly #listeners = new Set<DiscoveryListener>();
   /** Customers whose offboarding delivery has accepted since the last pass. */
@@ -63,7 +48,20 @@ export class Discovery {
   #lookedAt: number | undefined;
   #requested = new AbortController();
 
-  constructor(options: DiscoveryOptions) {
+  constructor(options: {
+    readonly sources: DiscoverySources;
+    readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
+    readonly records: RecordStore;
+    readonly customerIdKeys: CustomerIdKeys;
+    /** The namespace of the operator, which belongs to no tenant. */
+    readonly ownNamespace?: string;
+    /** Reads TENANT_CLUSTERS_FILE, if it is set. */
+    readonly external?: Pick<ExternalFile, 'poll'>;
+    /** Ids of customers that still pay for objects of a departed tenant cluster. */
+    readonly stillBilled?: () => readonly string[];
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
     this.#options = options;
     this.#log = new DiscoveryLog(options.logger, options.clock);
   }

@@ -17,7 +17,6 @@ import type { HostNamespace, Metadata } from './views.ts';
  * (docs/explanation/discovery.md#how-tenant-clusters-are-found).
  */
 export interface TenantSource {
-  /** Its name in settings. */
   readonly name: TenantSourceName;
   /**
    * The custom resource that it watches in addition to Namespaces, if any. It needs the rights to
@@ -80,7 +79,6 @@ export interface HostObjects {
   /** Empty when the platform API is absent. */
   readonly instances: readonly PlatformInstance[];
   readonly namespace: (name: string) => HostNamespace | undefined;
-  /** All namespaces. */
   readonly namespaces: readonly HostNamespace[];
   /** The namespace of the operator, if known. */
   readonly ownNamespace?: string;

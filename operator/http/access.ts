@@ -55,7 +55,6 @@ interface AccessOptions {
   /** Counts an address's unknown token. False if it sent too many in the last minute. */
   readonly mayFail: (address: string) => boolean;
   readonly refused: RefusedTokens;
-  /** Checks a signed portal token. */
   readonly checkSigned: (token: string) => Promise<SignedToken>;
 }
 

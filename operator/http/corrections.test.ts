@@ -13,7 +13,7 @@ import {
   startTestServer,
   type TestServer,
 } from './testing/test-server.ts';
-import type { DestinationsView, DestinationStatusView } from './views.ts';
+import type { DestinationOperations, DestinationStatusView } from './views.ts';
 
 const HOUR = 3_600_000;
 const WHO = { reason: 'pushed twice', author: 'ann@example.com' };
@@ -155,11 +155,20 @@ test('what an event counts as, who corrected it and where that would go can be q
   await ledger.append({ events: [other, mistaken] });
   const { destinations } = quietViews(() => server.settings);
   const list = () => ['well', 'gone'].map((name) => ({ ...WELL, name }));
-  const correctionPrediction: DestinationsView['predictCorrection'] = async (name, { sequence }) =>
+  const correctionPrediction: DestinationOperations['predictCorrection'] = async (
+    name,
+    { sequence },
+  ) =>
     name === 'well' && sequence === 2 ? { state: 'delivered', takesNegative: false } : undefined;
   await using server: TestServer = await startTestServer({
     ledger,
-    views: { destinations: { ...destinations, list, predictCorrection: correctionPrediction } },
+    views: {
+      destinations: {
+        ...destinations,
+        list,
+        operations: { ...destinations.operations, predictCorrection: correctionPrediction },
+      },
+    },
   });
   const get = (id: string, token?: string) =>
     server.call('GET', `/api/v1/events/${id}/corrections`, { ...(token && { token }) });

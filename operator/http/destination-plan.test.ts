@@ -3,15 +3,18 @@ import type { PriceQuestion } from '../delivery/operations/price-comparison.ts';
 import type { PriceDifference } from '../model/pricing/compare.ts';
 import { flat, tiered } from '../model/pricing/testing/price-books.ts';
 import { API_TOKEN, quietViews, startTestServer, testSettings } from './testing/test-server.ts';
-import type { DestinationsView } from './views.ts';
+import type { DestinationOperations } from './views.ts';
 
 const PATH = '/api/v1/destinations/lago/plan';
 const settings = testSettings();
 
 /** A server whose destination answers so. */
-function serverWith(comparePrices: DestinationsView['comparePrices'], pricesKnown = true) {
+function serverWith(comparePrices: DestinationOperations['comparePrices'], pricesKnown = true) {
   const quiet = quietViews(() => settings);
-  const destinations = { ...quiet.destinations, comparePrices };
+  const destinations = {
+    ...quiet.destinations,
+    operations: { ...quiet.destinations.operations, comparePrices },
+  };
   return startTestServer({ views: { destinations, pricesKnown: () => pricesKnown } });
 }
 
@@ -114,7 +117,7 @@ describe('the plan of a destination', () => {
 
   test('waits until the price books are read, and is for those with a token', async () => {
     let requested = 0;
-    const compare: DestinationsView['comparePrices'] = async () => {
+    const compare: DestinationOperations['comparePrices'] = async () => {
       requested += 1;
       return { kind: 'compared', books: [] };
     };

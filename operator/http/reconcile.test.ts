@@ -99,7 +99,7 @@ beforeAll(async () => {
           live.delivery.statuses().map((status) => {
             return status.name === 'hook' ? status : { ...status, prices: PRICES };
           }),
-        reconcile: (name, query, signal) => live.delivery.reconcile(name, query, signal),
+        operations: live.delivery,
       },
     },
   });
@@ -197,7 +197,7 @@ describe('reconciliation', () => {
         destinations: {
           ...quietViews(() => later.settings).destinations,
           list: () => live.delivery.statuses(),
-          reconcile: (name, query, signal) => live.delivery.reconcile(name, query, signal),
+          operations: live.delivery,
         },
       },
     });

@@ -10,7 +10,12 @@ import {
   testTenant,
   quietDiscovery,
 } from './testing/test-server.ts';
-import type { DestinationStatusView, DestinationsView, MeteringView } from './views.ts';
+import type {
+  DestinationOperations,
+  DestinationStatusView,
+  DestinationsView,
+  MeteringView,
+} from './views.ts';
 
 const token = API_TOKEN;
 
@@ -340,9 +345,8 @@ describe('destinations', () => {
   test('that cannot start are shown with the reason that kubectl shows', async () => {
     const message = 'spec.webhook.secretRefs[0]: no such Secret: "invoicing"';
     const problem = { reason: 'SecretNotFound', message, inForce: false };
-    const destinations = withDestinations({
-      list: () => [webhook, { ...webhook, name: 'lost', ready: false, blocked: message, problem }],
-    });
+    const lost = { ...webhook, name: 'lost', ready: false, blocked: message, problem };
+    const destinations = { ...withDestinations({}), list: () => [webhook, lost] };
     await using server = await startTestServer({ views: { destinations } });
     const { json } = await server.call('GET', '/api/v1/destinations', { token });
     expect(json).toMatchObject({
@@ -668,17 +672,19 @@ test('a fault that every request meets fills no log: one line a minute for each 
   expect(server.log.filter((line) => line.includes('request failed'))).toHaveLength(1);
 });
 
-function withDestinations(change: Partial<DestinationsView>): DestinationsView {
+function withDestinations(change: Partial<DestinationOperations>): DestinationsView {
   return {
     list: () => [webhook],
     summaryOf: () => 'DeadLetters: events refused for good',
-    deadLetters: async () => ({ deadLetters: [] }),
-    replay: async () => ({ kind: 'replayed', replayed: 0, stillRejected: 0, pending: 0 }),
-    discard: async () => ({ kind: 'discarded', discarded: 0 }),
-    moveCursor: async (_name, sequence) => ({ kind: 'moved', sequence, warnings: [] }),
-    reconcile: async () => ({ kind: 'reconciled', rows: [] }),
-    comparePrices: async () => ({ kind: 'unknown-destination' }),
-    predictCorrection: async () => ({ state: 'delivered', takesNegative: true }),
-    ...change,
+    operations: {
+      deadLetters: async () => ({ deadLetters: [] }),
+      replay: async () => ({ kind: 'replayed', replayed: 0, stillRejected: 0, pending: 0 }),
+      discard: async () => ({ kind: 'discarded', discarded: 0 }),
+      moveCursor: async (_name, sequence) => ({ kind: 'moved', sequence, warnings: [] }),
+      reconcile: async () => ({ kind: 'reconciled', rows: [] }),
+      comparePrices: async () => ({ kind: 'unknown-destination' }),
+      predictCorrection: async () => ({ state: 'delivered', takesNegative: true }),
+      ...change,
+    },
   };
 }

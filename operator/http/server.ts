@@ -44,6 +44,7 @@ export interface ServedStream {
   readonly source: string;
   readonly views: Views;
   readonly ledger: Ledger;
+  /** Undefined while its sums are not open. */
   readonly totals: () => UsageTotals | undefined;
 }
 

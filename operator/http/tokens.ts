@@ -127,23 +127,21 @@ export class TokenSource {
   }
 }
 
-interface TokenFileOptions<T> {
-  readonly parser: Parser<readonly T[]>;
-  readonly secretOf: (token: T) => Secret;
-  /** How long a token stays valid after it left the file. */
-  readonly overlapMs: number;
-  readonly clock: Clock;
-}
-
 /** The tokens of one file, each with when it first was missing there (monotonic milliseconds). */
 class TokenFile<T> {
-  readonly #options: TokenFileOptions<T>;
+  readonly #options;
   #text = '';
   #known = new Map<string, { readonly token: T; missedAt?: number }>();
   /** Increases with each change of the tokens. */
   version = 0;
 
-  constructor(options: TokenFileOptions<T>) {
+  constructor(options: {
+    readonly parser: Parser<readonly T[]>;
+    readonly secretOf: (token: T) => Secret;
+    /** How long a token stays valid after it left the file. */
+    readonly overlapMs: number;
+    readonly clock: Clock;
+  }) {
     this.#options = options;
   }
 

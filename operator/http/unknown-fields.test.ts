@@ -87,10 +87,13 @@ async function start() {
       discovery: quietDiscovery({ tenants: () => [testTenant('acme')] }),
       destinations: {
         ...quiet.destinations,
-        replay: () =>
-          note('replay', { kind: 'replayed', replayed: 1, stillRejected: 0, pending: 0 }),
-        discard: () => note('discard', { kind: 'discarded', discarded: 1 }),
-        moveCursor: () => note('cursor', { kind: 'moved', sequence: 0, warnings: [] }),
+        operations: {
+          ...quiet.destinations.operations,
+          replay: () =>
+            note('replay', { kind: 'replayed', replayed: 1, stillRejected: 0, pending: 0 }),
+          discard: () => note('discard', { kind: 'discarded', discarded: 1 }),
+          moveCursor: () => note('cursor', { kind: 'moved', sequence: 0, warnings: [] }),
+        },
       },
       enforcement: {
         ...quiet.enforcement,

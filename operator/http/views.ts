@@ -1,22 +1,11 @@
 import type { Credit, CreditOutcome, CreditRequest } from '../billing/budgets/credits.ts';
 import type { Role, Settings } from '../settings/settings.ts';
 import type { DestinationStatus } from '../delivery/destination-status.ts';
-import type { UnknownDestination, UnusableDestination } from '../delivery/delivery.ts';
-import type { CorrectionPrediction } from '../delivery/operations/correction-prediction.ts';
-import type {
-  DeadLetterPage,
-  DiscardOutcome as Discarded,
-  MoveOutcome as Moved,
-  OperationFailed,
-  ReplayOutcome as Replayed,
-} from '../delivery/operations/outcomes.ts';
-import type { PriceComparison, PriceQuestion } from '../delivery/operations/price-comparison.ts';
-import type { ReconcileRow, ReconcileQuery } from '../delivery/operations/reconcile.ts';
+import type { Delivery } from '../delivery/delivery.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { HeldUsage } from '../billing/held-usage/ledger-held-usage.ts';
 import type { Enforcement, TenantBillingState } from '../billing/enforcement/enforcement.ts';
 import type { Explanation } from '../metering/meters/explanation.ts';
-import type { StoredEvent } from '../ledger/ledger.ts';
 import type { BudgetCounts } from '../model/budget.ts';
 import type { Catalog } from '../model/catalog.ts';
 import type { UsageEvent } from '../model/event.ts';
@@ -28,7 +17,6 @@ import type { AccessCheck } from '../intake/access-check.ts';
 import type { Intake } from '../intake/intake.ts';
 import type { BudgetController } from '../billing/budgets/budget-controller.ts';
 
-export type { WantsForce } from '../delivery/operations/outcomes.ts';
 export type { SetAsideEvent as DeadLetter } from '../delivery/records/delivery-records.ts';
 export type { Gap };
 
@@ -108,7 +96,6 @@ export interface FleetStreamView {
     readonly tenants: number;
     readonly tenantClusters: number;
     readonly gaps: number;
-    /** Number of tenant APIs that cannot be read. */
     readonly failedTenantApis: number;
     readonly unattributed: number;
   };
@@ -161,7 +148,6 @@ export interface UnattributedView {
   /** The first ten with their reasons, those with most GPU time first. */
   readonly items: readonly string[];
   readonly gpuSeconds: number;
-  /** Number of these objects that had GPUs. */
   readonly gpuObjects: number;
 }
 
@@ -189,41 +175,21 @@ export interface DestinationsView {
    * (docs/reference/troubleshooting.md#conditions).
    */
   summaryOf(destination: DestinationStatusView): string;
-  /** A page of dead letters after a sequence number; undefined without such a destination. */
-  deadLetters(name: string, after: number, limit: number): Promise<DeadLetterPage | undefined>;
-  /**
-   * Sends dead letters again; all of them when `ids` is undefined. Events of closed periods, and
-   * events that may be billed twice, need `force`.
-   */
-  replay(name: string, ids: readonly string[] | undefined, force: boolean): Promise<ReplayAnswer>;
-  /** Discards dead letters for good; all of them when `ids` is undefined. */
-  discard(name: string, ids: readonly string[] | undefined): Promise<DiscardAnswer>;
-  /**
-   * Moves the cursor to a position. Moving back over usage of closed periods needs `force`.
-   * Warnings name horizons beyond which the destination may bill twice.
-   */
-  moveCursor(name: string, sequence: number, force: boolean): Promise<MoveAnswer>;
-  /** Compares the ledger's sums of complete UTC days with the destination's records. */
-  reconcile(name: string, query: ReconcileQuery, signal: AbortSignal): Promise<ReconcileAnswer>;
-  /** Compares price books with the prices of a destination; changes nothing there. */
-  comparePrices(
-    name: string,
-    question: PriceQuestion,
-    signal: AbortSignal,
-  ): Promise<PriceComparison | UnknownDestination | UnusableDestination>;
-  /** The predicted outcome of a correction of an event; undefined for an unknown destination. */
-  predictCorrection(name: string, stored: StoredEvent): Promise<CorrectionPrediction | undefined>;
+  /** Operations at one destination. A hub has them for each stream. */
+  readonly operations?: DestinationOperations;
 }
 
-export type ReconcileAnswer =
-  | { readonly kind: 'reconciled'; readonly rows: readonly ReconcileRow[] }
-  | OperationFailure;
+export type DestinationOperations = Pick<
+  Delivery,
+  | 'deadLetters'
+  | 'replay'
+  | 'discard'
+  | 'moveCursor'
+  | 'reconcile'
+  | 'comparePrices'
+  | 'predictCorrection'
+>;
 
 /** The delivery state of one destination, with the results of its comparisons. */
 export type DestinationStatusView = Omit<DestinationStatus, 'delivering' | 'eventsPerSecond'> &
   Noticed;
-
-export type OperationFailure = UnknownDestination | OperationFailed;
-export type ReplayAnswer = Replayed | UnknownDestination;
-export type DiscardAnswer = Discarded | UnknownDestination;
-export type MoveAnswer = Moved | UnknownDestination;

@@ -59,7 +59,6 @@ export class ArrivalTimes {
     this.#completeUntil = at;
   }
 
-  /** A watch was opened. */
   opened(): void {
     const now = this.#clock.now();
     this.#openedAt = now;

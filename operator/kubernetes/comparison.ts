@@ -9,43 +9,41 @@ import { Relist } from './relist.ts';
 import type { ObjectIdentity } from './resource.ts';
 import type { Projected } from './source.ts';
 
-interface ComparisonOptions<T extends Projected> {
-  readonly connection: Pick<Connection, 'request'>;
-  readonly path: string;
-  /** As {@link ReflectorOptions.pageSize}. */
-  readonly pageSize: number | undefined;
-  readonly selectors: Readonly<Record<string, QueryValue>>;
-  readonly view: LiveView<T>;
-  readonly clock: Clock;
-  /** Uniform in [0, 1). */
-  readonly random: () => number;
-  readonly logger: Logger;
-  readonly recorder: Pick<ReflectorRecorder, 'corrections' | 'size'>;
-  /** For log lines. */
-  readonly resource: string;
-  /** Milliseconds between comparisons, ± 20 %. */
-  readonly intervalMs: number;
-  /** Wall clock at which the view was last known to be complete; 0 when unknown. */
-  readonly knownAt: number;
-  /** The version that the watch has reached; undefined while the view is incomplete. */
-  readonly version: () => string | undefined;
-  /** Called when the server has discarded that version. */
-  readonly onExpired: () => void;
-}
-
 /**
  * Finds events that a watch lost: compares the view at intervals with a list of the exact version
  * that the watch had reached. The watch goes on meanwhile and the objects it changes are skipped,
  * so every difference is a lost event. Differences are corrected in the view and counted.
  */
 export class PeriodicComparison<T extends Projected> {
-  readonly #options: ComparisonOptions<T>;
+  readonly #options;
   /** Wall clock at which the last complete list or comparison was requested. */
   #lastCompleteListAt: number;
   #comparison: Relist<T> | undefined;
   #cancel = (): void => undefined;
 
-  constructor(options: ComparisonOptions<T>) {
+  constructor(options: {
+    readonly connection: Pick<Connection, 'request'>;
+    readonly path: string;
+    /** As {@link ReflectorOptions.pageSize}. */
+    readonly pageSize: number | undefined;
+    readonly selectors: Readonly<Record<string, QueryValue>>;
+    readonly view: LiveView<T>;
+    readonly clock: Clock;
+    /** Uniform in [0, 1). */
+    readonly random: () => number;
+    readonly logger: Logger;
+    readonly recorder: Pick<ReflectorRecorder, 'corrections' | 'size'>;
+    /** For log lines. */
+    readonly resource: string;
+    /** Milliseconds between comparisons, ± 20 %. */
+    readonly intervalMs: number;
+    /** Wall clock at which the view was last known to be complete; 0 when unknown. */
+    readonly knownAt: number;
+    /** The version that the watch has reached; undefined while the view is incomplete. */
+    readonly version: () => string | undefined;
+    /** Called when the server has discarded that version. */
+    readonly onExpired: () => void;
+  }) {
     this.#options = options;
     this.#lastCompleteListAt = options.knownAt;
   }

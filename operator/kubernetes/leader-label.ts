@@ -8,25 +8,23 @@ import { resourcePath } from './resource.ts';
 /** The label by which a Service selects the leader (docs/how-to/postgresql.md#two-pods). */
 export const ROLE_LABEL = 'meterfeed.io/role';
 
-interface LeaderLabelOptions {
-  readonly connection: Pick<Connection, 'request'>;
-  /** Namespace of this process's pod. */
-  readonly namespace: string;
-  readonly pod: string;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 const TIMEOUT_MS = 2_000;
 const RETRY_MS = 2_000;
 
 /** Sets and removes the leader label on this process's pod, to which a Service routes. */
 export class LeaderLabel {
-  readonly #options: LeaderLabelOptions;
+  readonly #options;
   readonly #path: string;
   #logged = '';
 
-  constructor(options: LeaderLabelOptions) {
+  constructor(options: {
+    readonly connection: Pick<Connection, 'request'>;
+    /** Namespace of this process's pod. */
+    readonly namespace: string;
+    readonly pod: string;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
     const { namespace, pod } = options;
     this.#options = options;
     this.#path = resourcePath({ group: '', version: 'v1', plural: 'pods', namespace }, pod);

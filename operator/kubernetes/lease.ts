@@ -45,7 +45,6 @@ const RELEASED_DURATION_MS = 1_000;
 
 type AcquireOutcome =
   | { readonly kind: 'held'; readonly record: LeaseRecord }
-  /** Another process holds the lease. */
   | { readonly kind: 'taken'; readonly holder: string }
   /** The lease is free, and this process may not acquire it. */
   | { readonly kind: 'barred'; readonly reason: string }

@@ -43,7 +43,6 @@ export function createSource<T extends Projected>(
   return new MergedSource(shared.resource, sources);
 }
 
-/** Merges the sources of single namespaces. */
 class MergedSource<T extends Projected> implements Source<T> {
   readonly resource: Source<T>['resource'];
   readonly members: readonly Source<T>[];
@@ -103,7 +102,6 @@ function worst(healths: readonly SourceHealth[]): SourceHealth {
   };
 }
 
-/** Resume point of one namespace's watch. */
 interface NamespacePoint {
   readonly resourceVersion: string | undefined;
   readonly knownAt: number;

@@ -54,7 +54,6 @@ export function createOperatorHost(options: OperatorHostOptions): OperatorHost {
 /** Retry delay after a conflict; the watch may bring the newer version earlier. */
 const CONFLICT_RETRY_MS = 1_000;
 
-/** The API server refused a write. */
 class WriteRefused extends Error {
   readonly failure: RequestFailure;
 

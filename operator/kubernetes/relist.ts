@@ -21,7 +21,6 @@ export class Relist<T extends Projected> {
     this.#arrival = arrival;
   }
 
-  /** Number of differences reported. */
   get differences(): number {
     return this.#differences;
   }

@@ -95,7 +95,6 @@ export class StatusPublisher {
     }
   }
 
-  /** Writes until the signal is aborted. */
   run(signal: AbortSignal): Promise<void> {
     return this.#queue.run(signal);
   }

@@ -64,7 +64,6 @@ export function lateNoteOf(
     line,
     reason,
   }: {
-    /** The destination. */
     readonly destination: string;
     /** The billing system's id of the line or credit that contains it. */
     readonly line: string;

@@ -27,7 +27,6 @@ export function createOutbound(options: OutboundOptions): Outbound {
   return { client: (client) => new PooledClient(client, { ...options, observe }) };
 }
 
-/** Registers the metrics of outbound HTTP. */
 function createOutboundMetrics(registry: Registry): Observe {
   const requests = new Counter({
     name: 'meterfeed_outbound_requests_total',

@@ -9,7 +9,6 @@ import type { Vector } from './query-answer.ts';
 
 /** One metric that is measured by querying Prometheus. */
 export interface Measure {
-  /** The metric's code. */
   readonly metric: string;
   readonly unit: string;
   /** The usage belongs to the tenant: its events name no tenant cluster, class or project. */
@@ -35,7 +34,6 @@ export interface MeasuredCluster {
 }
 
 export type Plan =
-  /** Switched off for this tenant cluster. */
   | { readonly kind: 'off' }
   /** The query selects by a name that the tenant cluster lacks: it has no usage there. */
   | { readonly kind: 'nameless'; readonly placeholder: string }

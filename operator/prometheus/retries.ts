@@ -10,21 +10,10 @@ import { subjectsOf, type TenantClusterStates } from './subjects.ts';
 import { edgesOf, windowsOf } from './unanswered.ts';
 import type { WindowState } from './window-state.ts';
 
-interface RetriesOptions {
-  readonly state: WindowState;
-  readonly runner: Pick<QueryRunner, 'queryOne' | 'queryShared'>;
-  readonly sizes: BatchSizes;
-  readonly measures: () => readonly Measure[];
-  readonly tenantClusters: TenantClusterStates;
-  readonly clock: Clock;
-  readonly random: () => number;
-}
-
 const BUDGET_MS = 5_000;
 const FIRST_WAIT_MS = 15_000;
 const LONGEST_WAIT_MS = 300_000;
 
-/** One pass of retries. */
 interface RetrySlice {
   readonly pass: Pass;
   readonly signal: AbortSignal;
@@ -48,7 +37,7 @@ const AT_A_STRETCH = 100;
  * the metric counts as failing and opening a window does not wait for it.
  */
 export class Retries {
-  readonly #options: RetriesOptions;
+  readonly #options;
   readonly #waits = new Map<
     string,
     {
@@ -59,7 +48,15 @@ export class Retries {
   >();
   readonly #failing = new Set<string>();
 
-  constructor(options: RetriesOptions) {
+  constructor(options: {
+    readonly state: WindowState;
+    readonly runner: Pick<QueryRunner, 'queryOne' | 'queryShared'>;
+    readonly sizes: BatchSizes;
+    readonly measures: () => readonly Measure[];
+    readonly tenantClusters: TenantClusterStates;
+    readonly clock: Clock;
+    readonly random: () => number;
+  }) {
     this.#options = options;
   }
 

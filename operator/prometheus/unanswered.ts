@@ -5,7 +5,6 @@ import type { Window } from '../model/window.ts';
 /** Windows of one metric of one tenant cluster that have no answer yet. */
 interface UnansweredWindows {
   readonly metric: string;
-  /** The id of a tenant cluster. */
   readonly tenantCluster: string;
   /** Why the last query failed. */
   readonly reason: string;
@@ -107,7 +106,6 @@ function withWindow(runs: readonly WindowRun[], { start, end }: Window): WindowR
   return joined;
 }
 
-/** Removes a window from the runs. */
 function withoutWindow(runs: readonly WindowRun[], { start, end }: Window): WindowRun[] {
   return runs.flatMap((run) => {
     if (run.to <= start || end <= run.from) return [run];
@@ -118,7 +116,6 @@ function withoutWindow(runs: readonly WindowRun[], { start, end }: Window): Wind
   });
 }
 
-/** Number of windows in the runs. */
 function countWindows(runs: readonly WindowRun[]): number {
   return runs.reduce((sum, { from, to, sizeMs }) => sum + Math.round((to - from) / sizeMs), 0);
 }

@@ -26,20 +26,6 @@ export type Opened =
   | { readonly kind: 'none' }
   | { readonly kind: 'ended'; readonly end: AppendEnd };
 
-interface WindowOpenerOptions {
-  readonly state: WindowState;
-  readonly runner: Pick<QueryRunner, 'queryOne' | 'queryShared'>;
-  readonly sizes: BatchSizes;
-  readonly retries: Pick<Retries, 'isFailing' | 'failed'>;
-  readonly measures: () => readonly Measure[];
-  readonly tenantClusters: TenantClusterStates;
-  readonly lastWindow: () => Window | undefined;
-  readonly clock: Clock;
-  readonly random: () => number;
-  readonly logger: Logger;
-  readonly metrics: PrometheusMetrics;
-}
-
 const FIRST_PAUSE_MS = 2_000;
 const LONGEST_PAUSE_MS = 60_000;
 
@@ -54,7 +40,7 @@ const AT_A_STRETCH = 100;
 
 /** Opens windows in order: sends every query of a window once and records answers and failures. */
 export class WindowOpener {
-  readonly #options: WindowOpenerOptions;
+  readonly #options;
   #silent: string | undefined;
   #tenantQueries = 0;
   #leftOut: readonly LeftOutQuery[] = [];
@@ -62,7 +48,19 @@ export class WindowOpener {
   /** Monotonic. */
   #pausedUntil = -Infinity;
 
-  constructor(options: WindowOpenerOptions) {
+  constructor(options: {
+    readonly state: WindowState;
+    readonly runner: Pick<QueryRunner, 'queryOne' | 'queryShared'>;
+    readonly sizes: BatchSizes;
+    readonly retries: Pick<Retries, 'isFailing' | 'failed'>;
+    readonly measures: () => readonly Measure[];
+    readonly tenantClusters: TenantClusterStates;
+    readonly lastWindow: () => Window | undefined;
+    readonly clock: Clock;
+    readonly random: () => number;
+    readonly logger: Logger;
+    readonly metrics: PrometheusMetrics;
+  }) {
     this.#options = options;
   }
 

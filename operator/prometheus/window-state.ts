@@ -19,19 +19,6 @@ import type { PrometheusMetrics } from './prometheus-metrics.ts';
 import { Unanswered, UNANSWERED_PREFIX, windowsOf } from './unanswered.ts';
 import { UtilizationRecords } from './utilization-records.ts';
 
-interface WindowStateOptions {
-  readonly ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>;
-  readonly settings: () => Settings;
-  readonly lastWindow: () => Window | undefined;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly log: CauseLog;
-  readonly metrics: PrometheusMetrics;
-  readonly appender: Appender;
-  /** Wall clock, milliseconds. */
-  readonly startedAt: number;
-}
-
 const STATE_KEY = 'prometheus/state';
 const GAP_PREFIX = 'prometheus/gap/';
 const SOURCE = 'prometheus';
@@ -48,7 +35,7 @@ const SHORTEST_DELAY_MS = 5_000;
  * `gpus/utilization/…`. Each change is written in the same durable batch as its events.
  */
 export class WindowState {
-  readonly #options: WindowStateOptions;
+  readonly #options;
   readonly #unanswered = new Unanswered();
   readonly #givenUp = createGaps(GAP_PREFIX);
   readonly #utilization: UtilizationRecords;
@@ -56,7 +43,18 @@ export class WindowState {
   #events: UsageEvent[] = [];
   #changed = false;
 
-  constructor(options: WindowStateOptions) {
+  constructor(options: {
+    readonly ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>;
+    readonly settings: () => Settings;
+    readonly lastWindow: () => Window | undefined;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly log: CauseLog;
+    readonly metrics: PrometheusMetrics;
+    readonly appender: Appender;
+    /** Wall clock, milliseconds. */
+    readonly startedAt: number;
+  }) {
     this.#options = options;
     this.#utilization = new UtilizationRecords(options);
     this.#progress = firstProgress(options.startedAt, this.#metering.windowMs);
@@ -67,7 +65,6 @@ export class WindowState {
     return this.#unanswered;
   }
 
-  /** The window to open next. */
   get next(): Window {
     return nextWindow(this.#progress, this.#metering.windowMs);
   }

@@ -158,17 +158,16 @@ export function certificateField(
   return secretField(field, ref, reads, CERTIFICATES, 'certificates in PEM');
 }
 
-/** A header of a spec: with its value, or with the Secret key of its value. */
-export interface HeaderSpec {
-  readonly name: string;
-  readonly value?: string;
-  readonly valueSecretRef?: SecretKeyRef;
-}
-
 /** The headers of a field, by name. A value may contain spaces: `Bearer abc`. */
 export function headersField(
   field: string,
-  headers: readonly HeaderSpec[] | undefined,
+  headers:
+    | readonly {
+        readonly name: string;
+        readonly value?: string;
+        readonly valueSecretRef?: SecretKeyRef;
+      }[]
+    | undefined,
   reads: SecretReads,
 ): FieldValue<ReadonlyMap<string, Secret>> {
   const accepted = 'printable ASCII characters on one line';

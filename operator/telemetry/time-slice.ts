@@ -46,7 +46,6 @@ export class TimeSlice {
   }
 }
 
-/** Iterations of the event loop. */
 class EventLoop {
   readonly #clock: Pick<Clock, 'monotonic'>;
   /** When the first long work of this iteration began; undefined before. */

@@ -16,21 +16,6 @@ import { KubeconfigSecrets } from './kubeconfig/kubeconfig-secrets.ts';
 import { KubeconfigFollower } from './kubeconfig-follower.ts';
 import type { MissingKubeconfig, TenantApi } from './tenant-api.ts';
 
-interface TenantApiAccessOptions {
-  /** Connection to the host's API server, for Secrets and Services. */
-  readonly connection: Pick<Connection, 'request' | 'stream' | 'kubeConfig'>;
-  /** Namespaces to watch; empty means all. */
-  readonly watchNamespaces: readonly string[];
-  readonly discovery: Pick<Discovery, 'clusters' | 'subscribe'>;
-  readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
-  readonly clock: Clock;
-  /** Uniform in [0, 1). */
-  readonly random: () => number;
-  readonly logger: Logger;
-  /** For tests: resolves names to addresses. */
-  readonly lookup?: AddressLookup;
-}
-
 /** Most kubeconfigs read at the same time, so that a fleet does not overload the API server. */
 const READS_AT_ONCE = 8;
 /** Pause between two requests of single Secrets, over all tenant clusters, after the first pass. */
@@ -50,7 +35,7 @@ interface Followed {
  * kubeconfig are listed with the reason.
  */
 export class TenantApiAccess {
-  readonly #options: TenantApiAccessOptions;
+  readonly #options;
   readonly #secrets: KubeconfigSecrets;
   readonly #externalNames: ExternalNames;
   readonly #source: KubeconfigSource;
@@ -61,7 +46,20 @@ export class TenantApiAccess {
   readonly #followed = new Map<string, Followed>();
   #announced = false;
 
-  constructor(options: TenantApiAccessOptions) {
+  constructor(options: {
+    /** Connection to the host's API server, for Secrets and Services. */
+    readonly connection: Pick<Connection, 'request' | 'stream' | 'kubeConfig'>;
+    /** Namespaces to watch; empty means all. */
+    readonly watchNamespaces: readonly string[];
+    readonly discovery: Pick<Discovery, 'clusters' | 'subscribe'>;
+    readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
+    readonly clock: Clock;
+    /** Uniform in [0, 1). */
+    readonly random: () => number;
+    readonly logger: Logger;
+    /** For tests: resolves names to addresses. */
+    readonly lookup?: AddressLookup;
+  }) {
     const { connection, clock, lookup } = options;
     this.#options = options;
     this.#slice = new TimeSlice(clock);

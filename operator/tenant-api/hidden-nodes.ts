@@ -5,23 +5,13 @@ import type { NodeView } from '../metering/timelines/node.ts';
 import type { Timelines } from '../metering/timelines/timelines.ts';
 import type { WatchedTimelines } from './kind-watch.ts';
 
-interface HiddenNodesOptions {
-  readonly timelines: Timelines<NodeView, NodeState>;
-  /** Returns whether a host's record proves that the node's machine exists and counts. */
-  readonly lives: (node: NodeView) => boolean;
-  /** Called when the node is gone for good. */
-  readonly release: (uid: string) => void;
-  /** Nodes in the journal, and until when they were known (wall clock, milliseconds). */
-  readonly known: { readonly objects: Iterable<NodeView>; readonly knownAt?: number } | undefined;
-}
-
 /**
  * Applies a tenant cluster's nodes to their timelines. A node that disappears from the API
  * continues while the record of its machine lives (docs/explanation/nodes.md#records-of-machines).
  * It ends when the machine becomes a node of another name.
  */
 export class HiddenNodes implements WatchedTimelines<NodeView> {
-  readonly #options: HiddenNodesOptions;
+  readonly #options;
   readonly #hidden = new Map<
     string,
     {
@@ -33,7 +23,15 @@ export class HiddenNodes implements WatchedTimelines<NodeView> {
   /** Until when the hidden nodes of the journal were known to have a record. */
   #knownAt: number | undefined;
 
-  constructor(options: HiddenNodesOptions) {
+  constructor(options: {
+    readonly timelines: Timelines<NodeView, NodeState>;
+    /** Returns whether a host's record proves that the node's machine exists and counts. */
+    readonly lives: (node: NodeView) => boolean;
+    /** Called when the node is gone for good. */
+    readonly release: (uid: string) => void;
+    /** Nodes in the journal, and until when they were known (wall clock, milliseconds). */
+    readonly known: { readonly objects: Iterable<NodeView>; readonly knownAt?: number } | undefined;
+  }) {
     this.#options = options;
     const { objects, knownAt } = options.known ?? { objects: [] };
     for (const node of objects)
@@ -45,7 +43,6 @@ export class HiddenNodes implements WatchedTimelines<NodeView> {
     return this.#options.timelines.kind;
   }
 
-  /** Number of hidden nodes. */
   get size(): number {
     return this.#hidden.size;
   }

@@ -19,7 +19,6 @@ import { readView } from './reading/read-in-worker.ts';
 import { createSyncedObjects, type HostLookup } from './synced-objects.ts';
 
 export interface InsideOptions {
-  /** Tenant clusters over time. */
   readonly tenantClusters: TenantClusterTimelines;
   /** The host cluster's objects, so that nothing is billed twice. */
   readonly host: {
@@ -27,7 +26,6 @@ export interface InsideOptions {
     readonly volumes: HostLookup;
     readonly loadBalancers: HostLookup;
   };
-  /** The host's records of machines. */
   readonly machines: MachineRecords;
   /** Options of the observation, as on the host. */
   readonly observing: Pick<ObservationOptions, 'nodeSettings' | 'billedUntil' | 'countClamped'>;

@@ -32,25 +32,9 @@ type WatchableConnection = Pick<Connection, 'request' | 'stream'>;
 export type WatchedTimelines<T extends Projected> = SourceHandler<T> &
   Pick<Timelines<never, unknown>, 'kind' | 'listed' | 'forget'>;
 
-interface KindWatchOptions<T extends Projected> {
-  readonly resource: ApiResource;
-  readonly project: Projection<T>;
-  readonly timelines: WatchedTimelines<T>;
-  /** Called before the timelines. */
-  readonly handlers?: readonly SourceHandler<T>[];
-  /** Replaces an arrived version before it reaches the timelines. */
-  readonly adjust?: (next: T, previous: T | undefined, arrival: Arrival) => T;
-  /** Objects in the journal. */
-  readonly resume: ResumePoint<T> | undefined;
-  readonly limiter: ApiLimiter;
-  readonly clock: Clock;
-  readonly random: () => number;
-  readonly logger: Logger;
-}
-
 /** Watch of one kind in a tenant cluster. It can stop, and start on another connection. */
 export class KindWatch<T extends Projected> {
-  readonly #options: KindWatchOptions<T>;
+  readonly #options;
   /** Where the watch resumes: the journal's state, or the state at the last stop. */
   #resume: ResumePoint<T> | undefined;
   #source: Source<T> | undefined;
@@ -67,7 +51,21 @@ export class KindWatch<T extends Projected> {
   /** Where a restart resumes while arrivals are queued. */
   #queuedPoint: readonly [kind: string, point: WatchPoint] | undefined;
 
-  constructor(options: KindWatchOptions<T>) {
+  constructor(options: {
+    readonly resource: ApiResource;
+    readonly project: Projection<T>;
+    readonly timelines: WatchedTimelines<T>;
+    /** Called before the timelines. */
+    readonly handlers?: readonly SourceHandler<T>[];
+    /** Replaces an arrived version before it reaches the timelines. */
+    readonly adjust?: (next: T, previous: T | undefined, arrival: Arrival) => T;
+    /** Objects in the journal. */
+    readonly resume: ResumePoint<T> | undefined;
+    readonly limiter: ApiLimiter;
+    readonly clock: Clock;
+    readonly random: () => number;
+    readonly logger: Logger;
+  }) {
     this.#options = options;
     this.#queued = new QueuedArrivals(options.logger);
     this.#resume = options.resume;

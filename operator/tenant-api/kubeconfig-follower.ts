@@ -13,23 +13,6 @@ import type { KubeconfigSource } from './kubeconfig/kubeconfig-source.ts';
 import type { OpenKubeconfig } from './kubeconfig/open-kubeconfig.ts';
 import type { MissingKubeconfig, TenantApi } from './tenant-api.ts';
 
-interface KubeconfigFollowerOptions {
-  readonly cluster: TenantCluster;
-  readonly source: KubeconfigSource;
-  readonly open: OpenKubeconfig;
-  /** Limits reads at the same time; shared with all other tenant clusters. */
-  readonly limit: LimitFunction;
-  /** Limits processing without a pause; shared with all other tenant clusters. */
-  readonly slice: TimeSlice;
-  /** Pause between two polls that each cost the API server a separate request, milliseconds. */
-  readonly queryMs: () => number;
-  readonly clock: Clock;
-  /** Uniform in [0, 1). */
-  readonly random: () => number;
-  readonly logger: Logger;
-  readonly onChange: () => void;
-}
-
 /** Pause between two polls of a valid kubeconfig, varied by 20 %. */
 const POLL_AGAIN_MS = 300_000;
 const BACKOFF = { baseMs: 20_000, capMs: 300_000 } as const;
@@ -50,7 +33,7 @@ interface OpenKubeconfigConnection {
 
 /** Polls the kubeconfig of one tenant cluster, and maintains the connection made from it. */
 export class KubeconfigFollower {
-  readonly #options: KubeconfigFollowerOptions;
+  readonly #options;
   readonly #backoff: Backoff;
   #cluster: TenantCluster;
   #current: OpenKubeconfigConnection | undefined;
@@ -66,7 +49,22 @@ export class KubeconfigFollower {
   #accepted = false;
   #wake = (): void => undefined;
 
-  constructor(options: KubeconfigFollowerOptions) {
+  constructor(options: {
+    readonly cluster: TenantCluster;
+    readonly source: KubeconfigSource;
+    readonly open: OpenKubeconfig;
+    /** Limits reads at the same time; shared with all other tenant clusters. */
+    readonly limit: LimitFunction;
+    /** Limits processing without a pause; shared with all other tenant clusters. */
+    readonly slice: TimeSlice;
+    /** Pause between two polls that each cost the API server a separate request, milliseconds. */
+    readonly queryMs: () => number;
+    readonly clock: Clock;
+    /** Uniform in [0, 1). */
+    readonly random: () => number;
+    readonly logger: Logger;
+    readonly onChange: () => void;
+  }) {
     this.#options = options;
     this.#cluster = options.cluster;
     this.#backoff = createBackoff({ ...BACKOFF, random: options.random });

@@ -61,7 +61,6 @@ export class ApiLimiter {
   readonly #options: ApiLimiterOptions;
   readonly #firstList: FirstList;
   #firstObjects = 0;
-  /** Stored objects by kind. */
   readonly #kinds = new Map<string, { objects: number; bytes: number }>();
   readonly #countChangeRate: (count?: number) => void;
   readonly #countReceived: (count?: number) => void;
@@ -211,7 +210,6 @@ async function* counting(lines: AsyncIterable<string>, count: () => void): Async
 
 /** The first list of one tenant cluster's API, while it arrives. */
 interface FirstList {
-  /** Returns whether it is complete. */
   readonly isComplete: () => boolean;
   /** Called when all first lists together are too large and this one is the largest. */
   readonly onTooMany: (reason: string) => void;

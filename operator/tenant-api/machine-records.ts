@@ -9,14 +9,6 @@ import {
 } from '../metering/timelines/provided-node.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-interface MachineRecordsOptions {
-  /** Returns whether the records are not known yet. Nodes are then billed as before. */
-  readonly pending: () => boolean;
-  /** Nodes of the host cluster. Their machines belong to no tenant cluster. */
-  readonly hostNode: (name: string) => NodeView | undefined;
-  readonly logger: Logger;
-}
-
 /** The parts of a tenant cluster that identify its machines. */
 type Owner = Pick<TenantCluster, 'id' | 'name' | 'machineCluster'>;
 
@@ -30,7 +22,7 @@ const COMPLAINTS = 100;
  */
 export class MachineRecords {
   readonly handler: SourceHandler<MachineRecord>;
-  readonly #options: MachineRecordsOptions;
+  readonly #options;
   readonly #byId = new Map<string, Map<string, MachineRecord>>();
   readonly #claims = new Map<
     string,
@@ -47,7 +39,13 @@ export class MachineRecords {
   readonly #complained = new Set<string>();
   readonly #changed = new Set<string>();
 
-  constructor(options: MachineRecordsOptions) {
+  constructor(options: {
+    /** Returns whether the records are not known yet. Nodes are then billed as before. */
+    readonly pending: () => boolean;
+    /** Nodes of the host cluster. Their machines belong to no tenant cluster. */
+    readonly hostNode: (name: string) => NodeView | undefined;
+    readonly logger: Logger;
+  }) {
     this.#options = options;
     this.handler = {
       upserted: (next, previous) => {

@@ -7,19 +7,6 @@ import { recordAt, textAt } from '../kubernetes/raw-fields.ts';
 import { currentState } from '../metering/timelines/timeline.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-interface PrivateNodesOptions {
-  /** Nodes of the host cluster. */
-  readonly host: { find(namespace: string, name: string): NodeView | undefined };
-  readonly cluster: () => TenantCluster | undefined;
-  /** Projection of the API's nodes on arrival. */
-  readonly view?: Projection<NodeView>;
-  /** Returns whether a node was private before. It stays private whatever labels it gets later. */
-  readonly isKnown: (uid: string) => boolean;
-  /** Returns whether the provider's record of its machine proves that the node is private. */
-  readonly isProven: (node: NodeView) => boolean;
-  readonly logger: Logger;
-}
-
 /** Labels that the syncer sets on invented nodes, and on copies of the host's nodes. */
 const NOT_OWN = ['vcluster.loft.sh/fake-node', 'vcluster.loft.sh/managed-by'];
 
@@ -39,10 +26,20 @@ const COMPLAINTS = 20;
  * 3. A label that does not fit the node is logged.
  */
 export class PrivateNodes {
-  readonly #options: PrivateNodesOptions;
+  readonly #options;
   readonly #complained = new Set<string>();
 
-  constructor(options: PrivateNodesOptions) {
+  constructor(options: {
+    readonly host: { find(namespace: string, name: string): NodeView | undefined };
+    readonly cluster: () => TenantCluster | undefined;
+    /** Projection of the API's nodes on arrival. */
+    readonly view?: Projection<NodeView>;
+    /** Returns whether a node was private before. It stays private whatever labels it gets later. */
+    readonly isKnown: (uid: string) => boolean;
+    /** Returns whether the provider's record of its machine proves that the node is private. */
+    readonly isProven: (node: NodeView) => boolean;
+    readonly logger: Logger;
+  }) {
     this.#options = options;
   }
 

@@ -25,19 +25,6 @@ import {
 import { TenantUnit } from './tenant-unit.ts';
 import type { TenantResume } from './tenant-watches.ts';
 
-interface TenantApisOptions extends InsideOptions {
-  readonly access: Pick<TenantApiAccess, 'list' | 'missing' | 'subscribe'>;
-  /** TENANT_API. If it is off, everything in the journal is closed and forgotten. */
-  readonly enabled: () => boolean;
-  readonly discovery: Pick<Discovery, 'clusters' | 'subscribe' | 'known'>;
-  readonly host: InsideOptions['host'] & { readonly nodes: { health(): SourceHealth } };
-  readonly limits?: TenantLimits;
-  /** Parses what the APIs send. Its creator closes it. */
-  readonly reader: Pick<ForeignReader, 'of' | 'forget'>;
-  readonly clock: Clock;
-  readonly random: () => number;
-}
-
 /** A tenant cluster's API in the journal. {@link TenantApis.observe} made the observation. */
 interface KnownTenantApi {
   readonly id: string;
@@ -60,7 +47,7 @@ export class TenantApis {
     readonly volumes: SourceHandler<VolumeClaimView>;
     readonly loadBalancers: SourceHandler<LoadBalancerView>;
   };
-  readonly #options: TenantApisOptions;
+  readonly #options;
   readonly #units = new Map<string, TenantUnit>();
   readonly #insides = new Map<string, Inside>();
   /** Private nodes of each tenant cluster, as last logged. */
@@ -72,7 +59,20 @@ export class TenantApis {
   readonly #memory = new SharedMemory();
   #closed = false;
 
-  constructor(options: TenantApisOptions) {
+  constructor(
+    options: InsideOptions & {
+      readonly access: Pick<TenantApiAccess, 'list' | 'missing' | 'subscribe'>;
+      /** TENANT_API. If it is off, everything in the journal is closed and forgotten. */
+      readonly enabled: () => boolean;
+      readonly discovery: Pick<Discovery, 'clusters' | 'subscribe' | 'known'>;
+      readonly host: InsideOptions['host'] & { readonly nodes: { health(): SourceHealth } };
+      readonly limits?: TenantLimits;
+      /** Parses what the APIs send. Its creator closes it. */
+      readonly reader: Pick<ForeignReader, 'of' | 'forget'>;
+      readonly clock: Clock;
+      readonly random: () => number;
+    },
+  ) {
     this.#options = options;
     this.onHost = {
       nodes: {
@@ -151,7 +151,6 @@ export class TenantApis {
     void unit?.close().then(() => this.#review());
   }
 
-  /** Watches until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     const { access, discovery, clock } = this.#options;
     const review = (): void => this.#review();

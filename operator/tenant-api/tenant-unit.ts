@@ -39,31 +39,12 @@ type RefreshedKind = 'nodes' | 'volumes' | 'loadBalancers';
 /** A watch, as far as the collector needs it. */
 type WatchedApi = { readonly resource: { readonly plural: string }; health(): SourceHealth };
 
-interface TenantUnitOptions extends Pick<Inside, 'observation' | 'privateNodes'> {
-  readonly machines: Pick<Inside['machines'], 'lives' | 'release'>;
-  readonly id: string;
-  /** The watch of the host's nodes. While it fails, the private nodes are unknown. */
-  readonly hostNodes: WatchedApi;
-  readonly hasPrivateNodes: boolean;
-  readonly resume: Partial<TenantResume>;
-  readonly limits: TenantLimits;
-  // The next four are shared with all other tenant clusters.
-  readonly firstLists: FirstLists;
-  readonly memory: SharedMemory;
-  /** Limits first lists under way at the same time. */
-  readonly limit: LimitFunction;
-  readonly reader: Pick<ForeignReader, 'of'>;
-  readonly clock: Clock;
-  readonly random: () => number;
-  readonly logger: Logger;
-}
-
 /**
  * One tenant cluster's API: its objects while it is reachable, and their unbilled usage after its
  * end. Implements the collector's `TenantObjects`.
  */
 export class TenantUnit {
-  readonly #options: TenantUnitOptions;
+  readonly #options;
   readonly #limiter: ApiLimiter;
   readonly #watches: TenantWatches;
   readonly #closing = new AbortController();
@@ -80,7 +61,26 @@ export class TenantUnit {
   #startedAt: number | undefined;
   #starting: Promise<void> | undefined;
 
-  constructor(options: TenantUnitOptions) {
+  constructor(
+    options: Pick<Inside, 'observation' | 'privateNodes'> & {
+      readonly machines: Pick<Inside['machines'], 'lives' | 'release'>;
+      readonly id: string;
+      /** The watch of the host's nodes. While it fails, the private nodes are unknown. */
+      readonly hostNodes: WatchedApi;
+      readonly hasPrivateNodes: boolean;
+      readonly resume: Partial<TenantResume>;
+      readonly limits: TenantLimits;
+      // The next four are shared with all other tenant clusters.
+      readonly firstLists: FirstLists;
+      readonly memory: SharedMemory;
+      /** Limits first lists under way at the same time. */
+      readonly limit: LimitFunction;
+      readonly reader: Pick<ForeignReader, 'of'>;
+      readonly clock: Clock;
+      readonly random: () => number;
+      readonly logger: Logger;
+    },
+  ) {
     const { clock } = options;
     this.#options = options;
     this.#suspension = new Suspension(clock);
@@ -161,7 +161,6 @@ export class TenantUnit {
     return reported && { tenantCluster: id, ...reported };
   }
 
-  /** Number of present private nodes. */
   privateNodeCount(): number {
     return privateNodesIn(this.observation);
   }

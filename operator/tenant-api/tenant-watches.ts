@@ -44,7 +44,6 @@ export class TenantWatches {
   readonly #ofUsage: readonly AnyKindWatch[];
 
   constructor(options: {
-    /** Of the tenant cluster. */
     readonly id: string;
     readonly observation: Observation;
     readonly privateNodes: PrivateNodes;

@@ -3,16 +3,10 @@ import type { Ledger, LedgerFailure, LedgerStats, StoredEvent } from '../../ledg
 import { eventsIn } from '../../billing/usage/events-in.ts';
 import type { EventsQuery } from '../../billing/usage/tenant-events.ts';
 import type { TotalsOutcome, UsageTotals } from '../../billing/usage/usage-totals.ts';
+import type { ServedStream } from '../../http/server.ts';
 import type { Summands, UsageItem } from '../../billing/usage/usage-sums.ts';
 
-/** A stream, as far as its usage is added to that of others. */
-export interface SummedStream {
-  /** CLUSTER_NAME. */
-  readonly source: string;
-  readonly ledger: Ledger;
-  /** Undefined while its sums are not open. */
-  readonly totals: () => UsageTotals | undefined;
-}
+type SummedStream = Pick<ServedStream, 'source' | 'ledger' | 'totals'>;
 
 /** Dimension with the CLUSTER_NAME of an item's stream, which separates the sums of a fleet. */
 export const CLUSTER_KEY = 'cluster';

@@ -68,7 +68,6 @@ const REPORT_EVERY_MS = 5_000;
  */
 export async function reportMeter(
   options: {
-    /** The meter's ledger. */
     readonly ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>;
     readonly report: () => MeterFacts;
     /** Undefined before tenant clusters are known. */

@@ -69,7 +69,6 @@ export class StreamWatch {
     return this.#options.clock.monotonic() - this.#reportedAt;
   }
 
-  /** Customers of the stream. */
   tenants(): readonly Tenant[] {
     return [...this.#tenants.values()];
   }

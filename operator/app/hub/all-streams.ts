@@ -102,18 +102,11 @@ export function* newestFirst<W extends { readonly end: number }>(
   }
 }
 
-/** Destinations over all streams. An action at one of them applies to one stream. */
+/** Destinations over all streams. */
 export function allDestinationsView(streams: Streams): DestinationsView {
   return {
     list: () => destinationsOfAll(streams()),
     summaryOf: destinationSummary,
-    deadLetters: async () => undefined,
-    replay: async () => ({ kind: 'unknown-destination' }),
-    discard: async () => ({ kind: 'unknown-destination' }),
-    moveCursor: async () => ({ kind: 'unknown-destination' }),
-    reconcile: async () => ({ kind: 'unknown-destination' }),
-    comparePrices: async () => ({ kind: 'unknown-destination' }),
-    predictCorrection: async () => undefined,
   };
 }
 

@@ -1,33 +1,13 @@
-import { Gauge, type Registry } from 'prom-client';
-import type { HubStream } from './hub-stream.ts';
+import type { Registry } from 'prom-client';
+import { gaugesBy, gaugesIn } from '../../telemetry/gauges.ts';
 import type { HubStreams } from './hub-streams.ts';
 
 /** Metrics for alerts about the meters of a hub's streams, read at each scrape. */
 export function createFleetMetrics(registry: Registry, streams: HubStreams): void {
-  const registers = [registry];
-  const total = (name: string, help: string, value: () => number): void => {
-    const gauge: Gauge = new Gauge({ name, help, registers, collect: () => gauge.set(value()) });
-  };
-  /** A stream without a value has no sample. */
-  const ofEach = (
-    name: string,
-    help: string,
-    value: (stream: HubStream) => number | undefined,
-  ): void => {
-    const gauge: Gauge<'cluster'> = new Gauge({
-      name,
-      help,
-      labelNames: ['cluster'],
-      registers,
-      collect: () => {
-        gauge.reset();
-        for (const stream of streams.list()) {
-          const known = value(stream);
-          if (known !== undefined) gauge.set({ cluster: stream.source }, known);
-        }
-      },
-    });
-  };
+  const total = gaugesIn(registry);
+  const ofEach = gaugesBy(registry, 'cluster', () =>
+    streams.list().map((stream) => [stream.source, stream]),
+  );
   total('meterfeed_fleet_streams', 'Streams that this hub reads.', () => streams.list().length);
   total(
     'meterfeed_fleet_problems',

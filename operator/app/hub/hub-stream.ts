@@ -40,7 +40,6 @@ interface OpenedStream {
   readonly mayAct: () => boolean;
 }
 
-/** All streams of the hub. */
 interface AllStreams {
   /** The tenant merged over all streams; undefined if no stream knows it. */
   readonly merged: (tenant: string) => Tenant | undefined;

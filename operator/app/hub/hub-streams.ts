@@ -71,7 +71,6 @@ export class HubStreams {
     return [...this.list().map(fleetStreamView), ...refused];
   }
 
-  /** A tenant merged over all streams. */
   readonly merged = (tenant: string): Tenant | undefined => this.#all().get(tenant);
 
   /** All tenants, merged over all streams. */

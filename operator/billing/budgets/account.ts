@@ -5,7 +5,7 @@ import type { PricedUsage } from '../../model/pricing/find-price.ts';
 import type { PricesOf } from '../usage/plan-prices.ts';
 import type { Summands, UsageItem } from '../usage/usage-sums.ts';
 import type { TimeRange, Window } from '../../model/window.ts';
-import { type BudgetLine, fallsOf, lineCost, NO_GROWTH, quantityAt } from './line.ts';
+import { type BudgetLine, fallsOf, type Growth, lineCost, NO_GROWTH, quantityAt } from './line.ts';
 import { countedAt, dayOf, nextDay } from './period.ts';
 import { minorUnits } from './unit.ts';
 
@@ -13,14 +13,8 @@ import { minorUnits } from './unit.ts';
 export type CountedUsage = PricedUsage & Pick<UsageItem, 'unit'>;
 
 /** Usage that is expected to go on: every later window uses as much as the closed one did. */
-export interface OngoingUsage {
+export interface OngoingUsage extends Growth {
   readonly usage: CountedUsage;
-  /** Quantity of the closed window, nano-units, not below zero. */
-  readonly nanos: bigint;
-  /** The end of the closed window, milliseconds since the epoch. */
-  readonly since: number;
-  /** The size of the closed window, milliseconds, above zero. */
-  readonly windowMs: number;
 }
 
 /** Usage that the ledger does not have yet: a sum of one series in one open window. */
@@ -28,14 +22,6 @@ export interface UnclosedUsage extends CountedUsage {
   /** Not below zero. */
   readonly nanos: bigint;
   readonly window: Window;
-}
-
-export interface AccountOptions {
-  readonly tenant: string;
-  readonly counts: BudgetCounts;
-  /** Usage before the period costs nothing but fills the tiers of prices. */
-  readonly period: TimeRange;
-  readonly pricesOf: PricesOf;
 }
 
 /** A line with its name. {@link monthOfLine} reads the month from the name. */
@@ -53,13 +39,19 @@ const ONE_EACH: FlatCharge = { kind: 'flat', picos: 1n, includedNanos: 0n };
  * /api/v1/costs`.
  */
 export class BudgetAccount implements Summands {
-  readonly #options: AccountOptions;
+  readonly #options;
   readonly #lines = new Map<string, BudgetLine>();
   readonly #uncounted = new Set<string>();
   #settled = 0n;
   #ongoing: readonly OngoingUsage[] = [];
 
-  constructor(options: AccountOptions) {
+  constructor(options: {
+    readonly tenant: string;
+    readonly counts: BudgetCounts;
+    /** Usage before the period costs nothing but fills the tiers of prices. */
+    readonly period: TimeRange;
+    readonly pricesOf: PricesOf;
+  }) {
     this.#options = options;
   }
 

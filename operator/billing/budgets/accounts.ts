@@ -58,7 +58,6 @@ export class StoredAccounts {
     this.#options = options;
   }
 
-  /** The accounts by tenant. */
   get stored(): ReadonlyMap<string, StoredBudget> {
     return this.#stored;
   }

@@ -16,21 +16,6 @@ import type { UnclosedUsage } from './account.ts';
 import { type BudgetLeft, budgetLeft } from './budget-left.ts';
 import { type BudgetState, budgetStateOf } from './budget-state.ts';
 
-export interface BudgetControllerOptions extends AccountSources {
-  readonly ledger: Pick<Ledger, 'head' | 'read' | 'scan' | 'changed' | 'records'>;
-  readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
-  readonly discovery: Pick<Discovery, 'known' | 'clusters' | 'tenants' | 'subscribe'>;
-  readonly windows: Pick<Collector, 'onClosed' | 'closedHead' | 'closedUntil' | 'lastWindow'>;
-  readonly credits: Pick<Credits, 'subscribe'>;
-  readonly prepaid: PrepaidBalances;
-  /** Acts on the usage of the accounts. */
-  readonly limiter: BudgetLimiter;
-  /** False until the price books have been read. */
-  readonly pricesKnown: () => boolean;
-  readonly clock: Clock;
-  readonly logger: Pick<Logger, 'warn'>;
-}
-
 /** Changes within this time are handled in one pass. */
 const GATHER_MS = 250;
 const RETRY_MS = 1_000;
@@ -42,7 +27,7 @@ const LONGEST_SLEEP_MS = 60_000;
  * (docs/how-to/budgets.md). Has the limiter evaluate the tenants that change.
  */
 export class BudgetController {
-  readonly #options: BudgetControllerOptions;
+  readonly #options;
   readonly #accounts: StoredAccounts;
   /** Tenants to evaluate: something has changed for them since the last evaluation. */
   readonly #changed = new Set<string>();
@@ -62,7 +47,22 @@ export class BudgetController {
   #wokenAt: number | undefined;
   #lastFailure = '';
 
-  constructor(options: BudgetControllerOptions) {
+  constructor(
+    options: AccountSources & {
+      readonly ledger: Pick<Ledger, 'head' | 'read' | 'scan' | 'changed' | 'records'>;
+      readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
+      readonly discovery: Pick<Discovery, 'known' | 'clusters' | 'tenants' | 'subscribe'>;
+      readonly windows: Pick<Collector, 'onClosed' | 'closedHead' | 'closedUntil' | 'lastWindow'>;
+      readonly credits: Pick<Credits, 'subscribe'>;
+      readonly prepaid: PrepaidBalances;
+      /** Acts on the usage of the accounts. */
+      readonly limiter: BudgetLimiter;
+      /** False until the price books have been read. */
+      readonly pricesKnown: () => boolean;
+      readonly clock: Clock;
+      readonly logger: Pick<Logger, 'warn'>;
+    },
+  ) {
     this.#options = options;
     this.#accounts = new StoredAccounts(options);
   }

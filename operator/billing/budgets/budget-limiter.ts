@@ -78,7 +78,6 @@ export class BudgetLimiter {
     return !this.#options.isSpared(tenant);
   }
 
-  /** The state that a tenant's budget gives it. */
   stateOf(tenant: string): BudgetMemory['state'] {
     return this.#memories?.get(tenant)?.state ?? 'active';
   }

@@ -59,7 +59,6 @@ export class NewestWindows {
     });
   }
 
-  /** The expected usage of one tenant. */
   of(tenant: string): readonly OngoingUsage[] {
     return [...(this.#windows.get(tenant)?.values() ?? [])].flatMap(({ usage }) => usage);
   }

@@ -17,20 +17,6 @@ import { hourStart, monthOf, nextDay } from './period.ts';
 import { PrepaidBook } from './prepaid-book.ts';
 import { unitText } from './unit.ts';
 
-export interface PrepaidOptions {
-  readonly ledger: Pick<
-    Ledger,
-    'head' | 'read' | 'scan' | 'records' | 'cursors' | 'commitCursor' | 'stats'
-  >;
-  readonly credits: Pick<Credits, 'list'>;
-  /** Undefined until the sums are open. */
-  readonly totals: () => Pick<UsageTotals, 'addTo'> | undefined;
-  readonly settings: Pick<SettingsStore, 'current'>;
-  readonly isCharged: (metric: string) => boolean;
-  readonly clock: Clock;
-  readonly logger: Pick<Logger, 'error'>;
-}
-
 const PAGE_EVENTS = 2_000;
 /** After a kill the events since the last save are read again. */
 const SAVE_MS = 300_000;
@@ -41,7 +27,7 @@ const SAVE_MS = 300_000;
  * kill. Callers make one call at a time.
  */
 export class PrepaidBalances {
-  readonly #options: PrepaidOptions;
+  readonly #options;
   readonly #books = new Map<string, PrepaidBook>();
   readonly #byTenant = new Map<string, PrepaidBook[]>();
   readonly #credited = new Map<string, Credited>();
@@ -53,7 +39,19 @@ export class PrepaidBalances {
   #position = 0;
   #savedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(options: PrepaidOptions) {
+  constructor(options: {
+    readonly ledger: Pick<
+      Ledger,
+      'head' | 'read' | 'scan' | 'records' | 'cursors' | 'commitCursor' | 'stats'
+    >;
+    readonly credits: Pick<Credits, 'list'>;
+    /** Undefined until the sums are open. */
+    readonly totals: () => Pick<UsageTotals, 'addTo'> | undefined;
+    readonly settings: Pick<SettingsStore, 'current'>;
+    readonly isCharged: (metric: string) => boolean;
+    readonly clock: Clock;
+    readonly logger: Pick<Logger, 'error'>;
+  }) {
     this.#options = options;
   }
 

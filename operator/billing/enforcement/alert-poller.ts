@@ -12,26 +12,24 @@ const POLL_EVERY_MS = 300_000;
 /** After a query that failed, and until tenants are known. */
 const RETRY_MS = 30_000;
 
-export interface AlertPollerOptions {
-  readonly query: QueryCurrentAlerts;
-  /** The billing systems whose alerts are accepted. */
-  readonly providers: () => readonly DestinationType[];
-  readonly states: Pick<StateStore, 'all'>;
-  readonly receive: (alert: Alert, signal: AbortSignal) => Promise<InboxOutcome>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 /**
  * Queries the current alerts of billing systems, at the start and every five minutes. So a lost
  * alert neither spares nor suspends a tenant (docs/how-to/enforcement.md#alerts-that-never-came).
  */
 export class AlertPoller {
-  readonly #options: AlertPollerOptions;
+  readonly #options;
   /** The last failure of each destination; each is logged once. */
   readonly #failures = new Map<string, string>();
 
-  constructor(options: AlertPollerOptions) {
+  constructor(options: {
+    readonly query: QueryCurrentAlerts;
+    /** The billing systems whose alerts are accepted. */
+    readonly providers: () => readonly DestinationType[];
+    readonly states: Pick<StateStore, 'all'>;
+    readonly receive: (alert: Alert, signal: AbortSignal) => Promise<InboxOutcome>;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
     this.#options = options;
   }
 
@@ -54,7 +52,6 @@ export class AlertPoller {
     return isComplete;
   }
 
-  /** Polls until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options;
     while (!signal.aborted) {

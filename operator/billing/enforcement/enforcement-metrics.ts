@@ -1,7 +1,8 @@
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { Counter, Histogram, type Registry } from 'prom-client';
 import { BILLING_STATES, type BillingState } from '../../settings/settings.ts';
 import { DESTINATIONS } from '../../destinations/registry.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
+import { gaugesBy, gaugesIn } from '../../telemetry/gauges.ts';
 
 export interface EnforcementMetrics {
   readonly received: (provider: DestinationType, outcome: string) => void;
@@ -40,31 +41,22 @@ export function createEnforcementMetrics(
     help: 'Attempts to mark an object that failed',
     registers,
   });
-  const states = new Gauge({
-    name: 'meterfeed_tenant_billing_states',
-    help: 'Tenants with a recorded billing state, by state',
-    labelNames: ['state'],
-    registers,
-    collect: () => {
-      for (const state of BILLING_STATES) states.set({ state }, gauges.tenantsIn(state));
-    },
-  });
-  const suspended: Gauge = new Gauge({
-    name: 'meterfeed_suspended_tenant_clusters',
-    help: 'Tenant clusters whose new pods are refused',
-    registers,
-    collect: () => {
-      suspended.set(gauges.suspendedClusters());
-    },
-  });
-  const pending: Gauge = new Gauge({
-    name: 'meterfeed_enforcement_pending_objects',
-    help: 'Namespaces and control planes that do not have their marks yet',
-    registers,
-    collect: () => {
-      pending.set(gauges.pending());
-    },
-  });
+  gaugesBy(registry, 'state', () => BILLING_STATES.map((state) => [state, state] as const))(
+    'meterfeed_tenant_billing_states',
+    'Tenants with a recorded billing state, by state',
+    gauges.tenantsIn,
+  );
+  const gauge = gaugesIn(registry);
+  gauge(
+    'meterfeed_suspended_tenant_clusters',
+    'Tenant clusters whose new pods are refused',
+    gauges.suspendedClusters,
+  );
+  gauge(
+    'meterfeed_enforcement_pending_objects',
+    'Namespaces and control planes that do not have their marks yet',
+    gauges.pending,
+  );
   return {
     received: (provider, outcome) => messages.inc({ provider, outcome }),
     applied: (seconds) => applied.observe(seconds),

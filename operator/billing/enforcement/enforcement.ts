@@ -201,7 +201,6 @@ export class Enforcement {
     await this.#customers.load();
   }
 
-  /** Marks objects until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { discovery, settings } = this.#options;
     const reconcile = (): void => this.#reconcile();

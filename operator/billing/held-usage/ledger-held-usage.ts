@@ -96,7 +96,6 @@ export class HeldUsage {
       .toSorted((a, b) => (a.tenant < b.tenant ? -1 : 1));
   }
 
-  /** The held events of a tenant. */
   eventsOf(tenant: string): AsyncIterable<PushedEvent> {
     return this.#records.heldOf(tenant);
   }

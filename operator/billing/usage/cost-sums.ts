@@ -4,18 +4,12 @@ import { dependsOnMonth, unitCost } from '../../model/pricing/charges.ts';
 import type { FoundPrice } from '../../model/pricing/find-price.ts';
 import { shareOut } from '../../model/pricing/money.ts';
 import type { PlanPrices, PricesOf } from './plan-prices.ts';
-import { createKeyReaders, type Summands, type UsageItem } from './usage-sums.ts';
+import { createKeyReaders, type Summands, type UsageItem, type UsageRow } from './usage-sums.ts';
 
 /** One row of costs: its values in the order of the keys. */
-export interface CostRow {
-  readonly keys: readonly string[];
-  readonly metric: string;
-  readonly unit: string;
+export interface CostRow extends UsageRow {
   /** Absent when the tenant's plan has no price book. */
   readonly currency?: string;
-  readonly events: number;
-  /** The complete quantity, priced or not. */
-  readonly quantity: Decimal;
   /** The quantity without a price; absent when all of it has one. */
   readonly unpriced?: Decimal;
   /** Absent when none of it has a price, which differs from a cost of 0. */

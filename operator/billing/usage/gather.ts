@@ -48,7 +48,6 @@ export class Gathering {
     return this.#sums >= MAX_CHANGED_SUMS || this.#ranges >= MAX_CHANGED_RANGES;
   }
 
-  /** Adds the next event. */
   add({ sequence, event }: StoredEvent): void {
     const hour = periodOf('hour', event.window_start);
     const tenants = this.#changes.get(hour) ?? new Map<string, HourOfTenant>();

@@ -5,17 +5,6 @@ import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { type PlanHistory, planRecordKey, readPlanHistories, withPlan } from './plan-history.ts';
 
-export interface PlanRecorderOptions {
-  readonly ledger: Pick<Ledger, 'records' | 'writeRecords'>;
-  /** False until discovery knows the tenants. */
-  readonly known: () => boolean;
-  readonly tenants: () => readonly Pick<Tenant, 'id' | 'plan' | 'planChange'>[];
-  /** The plan of tenants without one. */
-  readonly defaultPlan: () => string;
-  readonly clock: Pick<Clock, 'now' | 'sleep'>;
-  readonly logger: Pick<Logger, 'warn'>;
-}
-
 const POLL_MS = 10_000;
 
 /**
@@ -23,12 +12,21 @@ const POLL_MS = 10_000;
  * and a departed tenant keeps its prices (docs/how-to/costs.md#plans-and-their-changes).
  */
 export class PlanRecorder {
-  readonly #options: PlanRecorderOptions;
+  readonly #options;
   /** The records of the ledger; undefined until they are read. */
   #histories: Map<string, PlanHistory> | undefined;
   #lastFailure: string | undefined;
 
-  constructor(options: PlanRecorderOptions) {
+  constructor(options: {
+    readonly ledger: Pick<Ledger, 'records' | 'writeRecords'>;
+    /** False until discovery knows the tenants. */
+    readonly known: () => boolean;
+    readonly tenants: () => readonly Pick<Tenant, 'id' | 'plan' | 'planChange'>[];
+    /** The plan of tenants without one. */
+    readonly defaultPlan: () => string;
+    readonly clock: Pick<Clock, 'now' | 'sleep'>;
+    readonly logger: Pick<Logger, 'warn'>;
+  }) {
     this.#options = options;
   }
 
@@ -41,7 +39,6 @@ export class PlanRecorder {
     }
   }
 
-  /** Polls until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.poll();

@@ -36,7 +36,6 @@ export class SumRows {
     return together;
   }
 
-  /** The number of sums. */
   get size(): number {
     return this.#sums.size;
   }

@@ -6,21 +6,19 @@ import { SumUpdater } from './sum-updater.ts';
 import { SumsStore } from './sums-store.ts';
 import { LedgerTotals, type UsageTotals } from './usage-totals.ts';
 
-interface SummingOptions {
-  readonly ledger: Ledger;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly rollups: Rollups;
-}
-
 /** Owns the usage sums from opening to closing, and keeps them up to date. */
 export class Summing {
-  readonly #options: SummingOptions;
+  readonly #options;
   readonly #stop = new AbortController();
   #totals: UsageTotals | undefined;
   #running: Promise<void> | undefined;
 
-  constructor(options: SummingOptions) {
+  constructor(options: {
+    readonly ledger: Ledger;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly rollups: Rollups;
+  }) {
     this.#options = options;
   }
 

@@ -212,7 +212,6 @@ export class StoredSums {
   }
 }
 
-/** The change of one key. */
 interface Change {
   /**
    * Encodes the change on top of the stored text, `[]` if there is none. Throws when the text is

@@ -72,19 +72,17 @@ export type TotalsOutcome =
   /** Stored sums were damaged and are being rebuilt from the ledger. */
   | { readonly kind: 'rebuilding' };
 
-interface LedgerTotalsOptions {
-  readonly ledger: Ledger;
-  readonly store: SumsStore;
-  readonly clock: Pick<Clock, 'now'>;
-  /** Has damaged sums rebuilt. Does nothing in a process that does not write them. */
-  readonly rebuild: (reason: string) => Promise<void>;
-}
-
 /** Totals of one ledger: its stored sums, plus the newer events of the ledger. */
 export class LedgerTotals implements UsageTotals {
-  readonly #options: LedgerTotalsOptions;
+  readonly #options;
 
-  constructor(options: LedgerTotalsOptions) {
+  constructor(options: {
+    readonly ledger: Ledger;
+    readonly store: SumsStore;
+    readonly clock: Pick<Clock, 'now'>;
+    /** Has damaged sums rebuilt. Does nothing in a process that does not write them. */
+    readonly rebuild: (reason: string) => Promise<void>;
+  }) {
     this.#options = options;
   }
 

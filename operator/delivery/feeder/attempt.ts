@@ -8,13 +8,11 @@ import type { InFlight } from '../records/in-flight.ts';
 
 /** The state of one event within an attempt to send. */
 export type EventState =
-  /** It can be sent. */
   | { readonly kind: 'ready' }
   /** A correction of an event without a final outcome: not sent, but its tenant is admitted. */
   | { readonly kind: 'deferred' }
   /** It is not sent in this attempt. */
   | { readonly kind: 'waiting' }
-  /** Its result is final. */
   | { readonly kind: 'settled'; readonly result: DeliveryResult };
 
 const READY: EventState = { kind: 'ready' };

@@ -8,15 +8,6 @@ import type { DeliveryRecords } from '../records/delivery-records.ts';
 import { isUnsent } from '../records/sequence-sets.ts';
 import type { Pending } from './pending.ts';
 
-interface CorrectionGuardOptions {
-  readonly destination: Pick<Destination, 'limits'>;
-  readonly records: Pick<DeliveryRecords, 'unsent'>;
-  readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
-  /** Late usage that is billed separately. */
-  readonly lateLines: Pick<LateLines, 'has'>;
-  readonly pending: Pick<Pending, 'hasPassed' | 'isDelivered'>;
-}
-
 /**
  * Returns the corrections that must not be sent, by sequence number. With a result they are
  * settled. Without one they wait for the next attempt.
@@ -30,7 +21,14 @@ export type CorrectionGuard = (
  * after the corrected event is delivered for certain (docs/reference/events.md#corrections).
  * Otherwise a customer would get money for nothing.
  */
-export function createCorrectionGuard(options: CorrectionGuardOptions): CorrectionGuard {
+export function createCorrectionGuard(options: {
+  readonly destination: Pick<Destination, 'limits'>;
+  readonly records: Pick<DeliveryRecords, 'unsent'>;
+  readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
+  /** Late usage that is billed separately. */
+  readonly lateLines: Pick<LateLines, 'has'>;
+  readonly pending: Pick<Pending, 'hasPassed' | 'isDelivered'>;
+}): CorrectionGuard {
   const { destination, records, deadLetters, lateLines, pending } = options;
   return async (queued) => {
     const refused = new Map<number, { readonly result?: DeliveryResult }>();

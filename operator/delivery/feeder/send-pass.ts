@@ -23,13 +23,6 @@ import type { FeederOptions } from './feeder-options.ts';
 import { createLateGuard, type LateGuard } from './late-guard.ts';
 import { createVerification, type Verify } from './verification.ts';
 
-/** The outcome of one attempt to send. Events without a result are sent again. */
-export interface PassReport {
-  /** By sequence number. */
-  readonly results: ReadonlyMap<number, DeliveryResult>;
-  readonly blocked?: BlockReason;
-}
-
 type SendStep = (attempt: SendAttempt, signal: AbortSignal) => Promise<void>;
 
 /**
@@ -93,7 +86,11 @@ export class SendPass {
     queued: readonly QueuedEvent[],
     signal: AbortSignal,
     admitted = false,
-  ): Promise<PassReport> {
+  ): Promise<{
+    /** By sequence number. */
+    readonly results: ReadonlyMap<number, DeliveryResult>;
+    readonly blocked?: BlockReason;
+  }> {
     const attempt = new SendAttempt(queued, this.#feed.inFlight);
     const steps: readonly SendStep[] = [
       this.#late,
@@ -246,12 +243,6 @@ type FinalAnswer =
   | { readonly kind: 'rejected'; readonly reason: string }
   | { readonly kind: 'provision'; readonly reason: string };
 
-interface SendReport {
-  /** By the event's index. Events without an answer are sent again. */
-  readonly answers: ReadonlyMap<number, FinalAnswer>;
-  readonly blocked?: BlockReason;
-}
-
 /**
  * Sends events and narrows a refusal down. A batch that is refused as a unit is sent again in
  * halves, until only the faulty event is rejected. Stops at the first reason that blocks, because
@@ -261,7 +252,11 @@ export async function sendBatch(
   destination: Pick<Destination, 'send'>,
   events: readonly UsageEvent[],
   signal: AbortSignal,
-): Promise<SendReport> {
+): Promise<{
+  /** By the event's index. Events without an answer are sent again. */
+  readonly answers: ReadonlyMap<number, FinalAnswer>;
+  readonly blocked?: BlockReason;
+}> {
   const answers = new Map<number, FinalAnswer>();
   let blocked: BlockReason | undefined;
 

@@ -29,17 +29,14 @@ export interface VerificationOptions {
   readonly inFlight: Pick<InFlight, 'isForced'>;
 }
 
-/** The destination's answer about events. Events without a result are missing there, or forced. */
-export interface VerificationReport {
-  /** By sequence number. */
-  readonly results: ReadonlyMap<number, DeliveryResult>;
-  readonly blocked?: BlockReason;
-}
-
 export type Verify = (
   overdue: readonly QueuedEvent[],
   signal: AbortSignal,
-) => Promise<VerificationReport>;
+) => Promise<{
+  /** By sequence number. */
+  readonly results: ReadonlyMap<number, DeliveryResult>;
+  readonly blocked?: BlockReason;
+}>;
 
 const CANNOT_BE_QUERIED =
   'may have been delivered longer ago than the destination remembers, and it cannot be queried';

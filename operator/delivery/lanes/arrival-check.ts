@@ -17,15 +17,6 @@ export type QuerySums = (
   signal: AbortSignal,
 ) => Promise<ReadonlySet<string>>;
 
-interface ArrivalCheckOptions {
-  /** Absent if the destination reports no sums. Then acknowledged usage counts as arrived. */
-  readonly query?: QuerySums;
-  readonly clock: Clock;
-  /** Called after each answer about a tenant. */
-  readonly onAnswer: (tenant: string) => void;
-  readonly onGivenUp: (tenant: string) => void;
-}
-
 interface Check {
   readonly before: number;
   state: 'querying' | 'arrived' | 'missing';
@@ -39,13 +30,20 @@ interface Check {
  * an hour of differences the answer is yes, and `onGivenUp` is called.
  */
 export class ArrivalCheck {
-  readonly #options: ArrivalCheckOptions;
+  readonly #options;
   readonly #checks = new Map<string, Check>();
   readonly #waiting = new Map<string, Check>();
   readonly #stopped = new AbortController();
   #isQuerying = false;
 
-  constructor(options: ArrivalCheckOptions) {
+  constructor(options: {
+    /** Absent if the destination reports no sums. Then acknowledged usage counts as arrived. */
+    readonly query?: QuerySums;
+    readonly clock: Clock;
+    /** Called after each answer about a tenant. */
+    readonly onAnswer: (tenant: string) => void;
+    readonly onGivenUp: (tenant: string) => void;
+  }) {
     this.#options = options;
   }
 

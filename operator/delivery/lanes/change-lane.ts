@@ -25,35 +25,13 @@ const LONGEST_WAIT_MS = 3_600_000;
 /** Wait after the moment of a change until its window is in the ledger. */
 const SETTLING_MS = 60_000;
 
-interface ChangeLaneOptions {
-  readonly destination: Pick<Destination, 'plans' | 'sums'>;
-  readonly ledger: Ledger;
-  readonly records: DeliveryRecords;
-  readonly changes: PlanChanges;
-  readonly provisioner: Pick<TenantProvisioner, 'review' | 'recheck'>;
-  readonly directory: Pick<TenantDirectory, 'asServed'>;
-  readonly parked: Pick<ParkedTenants, 'hurry'>;
-  readonly usageToCome: UsageToCome;
-  readonly reconcile: Reconcile;
-  readonly clock: Clock;
-  /** Numbers in [0, 1). */
-  readonly random: () => number;
-  readonly leaving: Pick<OffboardRequests, 'has'>;
-  /** Called after news about a change. */
-  readonly onNews: () => void;
-  /** Called before a change of plan although the tenant's sums still differ after half an hour. */
-  readonly onGivenUp: (tenant: string) => void;
-  readonly onDone: (tenant: string, change: PendingChange, from: number) => void;
-  readonly onRefused: (tenant: string, reason: string) => void;
-}
-
 /**
  * Makes changes of plan. Each waits until the old plan has all of its usage and the destination
  * confirms it (docs/explanation/delivery.md#changes-of-plan). Only the tenant's own usage waits for
  * a change.
  */
 export class ChangeLane {
-  readonly #options: ChangeLaneOptions;
+  readonly #options;
   readonly #arrived: ArrivalCheck;
   /** Events that were set aside before a long stop are retried from this moment on. */
   readonly #startedAt: number;
@@ -70,7 +48,27 @@ export class ChangeLane {
   /** The ledger's head at which all measured usage of the old plan was in the ledger. */
   readonly #marks = new Map<string, { readonly before: number; readonly sequence: number }>();
 
-  constructor(options: ChangeLaneOptions) {
+  constructor(options: {
+    readonly destination: Pick<Destination, 'plans' | 'sums'>;
+    readonly ledger: Ledger;
+    readonly records: DeliveryRecords;
+    readonly changes: PlanChanges;
+    readonly provisioner: Pick<TenantProvisioner, 'review' | 'recheck'>;
+    readonly directory: Pick<TenantDirectory, 'asServed'>;
+    readonly parked: Pick<ParkedTenants, 'hurry'>;
+    readonly usageToCome: UsageToCome;
+    readonly reconcile: Reconcile;
+    readonly clock: Clock;
+    /** Numbers in [0, 1). */
+    readonly random: () => number;
+    readonly leaving: Pick<OffboardRequests, 'has'>;
+    /** Called after news about a change. */
+    readonly onNews: () => void;
+    /** Called before a change of plan although the tenant's sums still differ after half an hour. */
+    readonly onGivenUp: (tenant: string) => void;
+    readonly onDone: (tenant: string, change: PendingChange, from: number) => void;
+    readonly onRefused: (tenant: string, reason: string) => void;
+  }) {
     this.#options = options;
     const { destination, reconcile, clock, onNews, onGivenUp } = options;
     this.#startedAt = clock.now();

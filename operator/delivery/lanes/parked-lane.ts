@@ -32,14 +32,6 @@ export interface LaneOptions {
   readonly sendPass: SendPass;
 }
 
-interface ParkedLaneOptions extends LaneOptions {
-  readonly provisioner: TenantProvisioner;
-  readonly directory: TenantDirectory;
-  readonly parked: ParkedTenants;
-  readonly changes: PlanChanges;
-  readonly pending: Pick<Pending, 'isParking'>;
-}
-
 /** Interval between checks of a tenant whose plan changes. The change itself wakes it. */
 const CHANGE_CHECK_MS = 60_000;
 
@@ -48,9 +40,17 @@ const CHANGE_CHECK_MS = 60_000;
  * order. A failure concerns that tenant only and is retried after the tenant's own backoff.
  */
 export class ParkedLane {
-  readonly #options: ParkedLaneOptions;
+  readonly #options;
 
-  constructor(options: ParkedLaneOptions) {
+  constructor(
+    options: LaneOptions & {
+      readonly provisioner: TenantProvisioner;
+      readonly directory: TenantDirectory;
+      readonly parked: ParkedTenants;
+      readonly changes: PlanChanges;
+      readonly pending: Pick<Pending, 'isParking'>;
+    },
+  ) {
     this.#options = options;
   }
 

@@ -83,7 +83,6 @@ export class ParkedTenants {
     this.#states.delete(tenant);
   }
 
-  /** Counts one more parked event of the tenant. */
   storedEvent(tenant: string): void {
     this.#change(tenant, ({ events }) => ({ events: events + 1 }));
   }

@@ -44,18 +44,6 @@ export type PlaceReport =
   | { readonly kind: 'placed'; readonly placements: ReadonlyMap<number, Placement> }
   | { readonly kind: 'failed'; readonly reason: string };
 
-interface PlanChangesOptions {
-  readonly destination: Pick<Destination, 'plans'>;
-  /** The `planChange` of the destination's settings. */
-  readonly planChange: PlanChange;
-  readonly ledger: Ledger;
-  readonly records: DeliveryRecords;
-  readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
-  readonly clock: Clock;
-  /** Returns whether the tenant is being offboarded. Its plan does not change any more. */
-  readonly isLeaving: (tenant: string) => boolean;
-}
-
 const DONE: StepOutcome = { kind: 'done' };
 const WRITTEN: WriteOutcome = { kind: 'written' };
 
@@ -65,11 +53,21 @@ const WRITTEN: WriteOutcome = { kind: 'written' };
  * effect.
  */
 export class PlanChanges {
-  readonly #options: PlanChangesOptions;
+  readonly #options;
   readonly #changes = new Map<string, TenantChanges>();
   readonly #problems = new Map<string, string>();
 
-  constructor(options: PlanChangesOptions) {
+  constructor(options: {
+    readonly destination: Pick<Destination, 'plans'>;
+    /** The `planChange` of the destination's settings. */
+    readonly planChange: PlanChange;
+    readonly ledger: Ledger;
+    readonly records: DeliveryRecords;
+    readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
+    readonly clock: Clock;
+    /** Returns whether the tenant is being offboarded. Its plan does not change any more. */
+    readonly isLeaving: (tenant: string) => boolean;
+  }) {
     this.#options = options;
   }
 

@@ -13,32 +13,30 @@ export interface ReplayResult {
   readonly pending: number;
 }
 
-/** A replay whose answer waits for the outcome of the letters. */
-interface ReplaySession {
-  readonly waiting: Set<number>;
-  replayed: number;
-  stillRejected: number;
-  readonly done: AbortController;
-}
-
-interface ReplayLaneOptions extends LaneOptions {
-  readonly clock: Clock;
-  /** Numbers in [0, 1). */
-  readonly random: () => number;
-}
-
 /**
  * Sends dead letters again at the request of an operator. The write that settles a letter also
  * drops its record, so none is lost if the process ends in between.
  */
 export class ReplayLane {
-  readonly #options: ReplayLaneOptions;
-  readonly #sessions = new Set<ReplaySession>();
+  readonly #options;
+  /** A replay whose answer waits for the outcome of the letters. */
+  readonly #sessions = new Set<{
+    readonly waiting: Set<number>;
+    replayed: number;
+    stillRejected: number;
+    readonly done: AbortController;
+  }>();
   /** Monotonic ms; 0 at the start: earlier processes may have left letters. Undefined if none. */
   #retryAt: number | undefined = 0;
   #failures = 0;
 
-  constructor(options: ReplayLaneOptions) {
+  constructor(
+    options: LaneOptions & {
+      readonly clock: Clock;
+      /** Numbers in [0, 1). */
+      readonly random: () => number;
+    },
+  ) {
     this.#options = options;
   }
 

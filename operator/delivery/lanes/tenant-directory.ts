@@ -19,7 +19,6 @@ export class TenantDirectory {
     this.#maxBackfillMs = maxBackfillMs;
   }
 
-  /** Returns the tenant of an event that is to be sent. */
   async ofEvent(event: UsageEvent): Promise<Tenant> {
     const { known, tenant = tenantOfEvent(event) } = await this.#findStored(event.tenant);
     const merged = withBillableFrom(tenant, known?.billableFrom);

@@ -30,19 +30,6 @@ export type Admission =
   | { readonly kind: 'parked'; readonly reason: string }
   | { readonly kind: 'waiting' };
 
-interface TenantProvisionerOptions {
-  readonly destination: Destination;
-  readonly ledger: Ledger;
-  readonly directory: TenantDirectory;
-  readonly parked: ParkedTenants;
-  readonly changes: PlanChanges;
-  /** The `planChange` of the destination's settings. */
-  readonly planChange: PlanChange;
-  readonly clock: Clock;
-  /** Returns whether the destination answers. Called if the cause of a failure is unclear. */
-  readonly probe: (signal: AbortSignal) => Promise<boolean>;
-}
-
 interface AdmitOutcome {
   readonly admission: Admission;
   readonly blocked?: BlockReason;
@@ -57,11 +44,22 @@ const READY: AdmitOutcome = { admission: { kind: 'ready' } };
  * provisioned, so that other tenants go on (docs/explanation/delivery.md#tenants).
  */
 export class TenantProvisioner {
-  readonly #options: TenantProvisionerOptions;
+  readonly #options;
   readonly #states = new Map<string, TenantState>();
   #lastSuccess = Number.NEGATIVE_INFINITY;
 
-  constructor(options: TenantProvisionerOptions) {
+  constructor(options: {
+    readonly destination: Destination;
+    readonly ledger: Ledger;
+    readonly directory: TenantDirectory;
+    readonly parked: ParkedTenants;
+    readonly changes: PlanChanges;
+    /** The `planChange` of the destination's settings. */
+    readonly planChange: PlanChange;
+    readonly clock: Clock;
+    /** Returns whether the destination answers. Called if the cause of a failure is unclear. */
+    readonly probe: (signal: AbortSignal) => Promise<boolean>;
+  }) {
     this.#options = options;
   }
 
@@ -131,7 +129,6 @@ export class TenantProvisioner {
     if (state?.kind === 'ready') this.#states.set(tenant, { ...state, fingerprint: '' });
   }
 
-  /** Notes that an event of the tenant was accepted. */
   accepted(tenant: string): void {
     this.#lastSuccess = this.#options.clock.monotonic();
     const state = this.#states.get(tenant);
@@ -148,7 +145,6 @@ export class TenantProvisioner {
     if (refusals >= MAX_REFUSALS) this.#options.parked.add(tenant, reason);
   }
 
-  /** Forgets an offboarded tenant. */
   forget(tenant: string): void {
     this.#states.delete(tenant);
     this.#options.directory.forget(tenant);

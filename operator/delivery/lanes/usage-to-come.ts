@@ -1,15 +1,6 @@
 import type { Clock } from '../../telemetry/clock.ts';
 import type { TenantLookup } from './tenant-directory.ts';
 
-/** A plan or tenant that ends at a destination after all of its usage is delivered. */
-export interface Ending {
-  readonly tenant: string;
-  /** The ledger's head at which all of its measured usage was in the ledger. */
-  readonly sequence: number;
-  /** Start of the wait for the remaining usage, milliseconds since the epoch. */
-  readonly since: number;
-}
-
 /**
  * Returns whether usage is still to come before something ends:
  *
@@ -20,7 +11,13 @@ export interface Ending {
  * A caller with many tenants passes `hasOpenGaps`, so that gaps are read once.
  */
 export type UsageToCome = (
-  ending: Ending,
+  ending: {
+    readonly tenant: string;
+    /** The ledger's head at which all of its measured usage was in the ledger. */
+    readonly sequence: number;
+    /** Start of the wait for the remaining usage, milliseconds since the epoch. */
+    readonly since: number;
+  },
   cursor: number,
   isSetAside: () => boolean | Promise<boolean>,
   hasOpenGaps?: (tenant: string) => boolean,

@@ -26,16 +26,6 @@ export interface LateEvent extends QueuedEvent {
   readonly sent: QueuedEvent['event'];
 }
 
-interface LateBillingOptions {
-  readonly biller: LateBiller;
-  readonly policy: Extract<LatePolicy, 'next' | 'credit'>;
-  readonly lines: Pick<LateLines, 'add'>;
-  readonly corrections: CorrectionGuard;
-  readonly verify: Verify;
-  readonly inFlight: Pick<InFlight, 'mayHave' | 'overdue'>;
-  readonly directory: Pick<TenantDirectory, 'find'>;
-}
-
 export type LateBilling = (late: readonly LateEvent[], signal: AbortSignal) => Promise<LateReport>;
 
 /**
@@ -45,7 +35,15 @@ export type LateBilling = (late: readonly LateEvent[], signal: AbortSignal) => P
  * 1. Sent recently: it is sent again, and the billing system recognizes its id.
  * 2. Sent long ago: the billing system is queried for it.
  */
-export function createLateBilling(options: LateBillingOptions): LateBilling {
+export function createLateBilling(options: {
+  readonly biller: LateBiller;
+  readonly policy: Extract<LatePolicy, 'next' | 'credit'>;
+  readonly lines: Pick<LateLines, 'add'>;
+  readonly corrections: CorrectionGuard;
+  readonly verify: Verify;
+  readonly inFlight: Pick<InFlight, 'mayHave' | 'overdue'>;
+  readonly directory: Pick<TenantDirectory, 'find'>;
+}): LateBilling {
   const { biller, policy, lines, corrections, verify, inFlight, directory } = options;
   return async (late, signal) => {
     const results = new Map<number, DeliveryResult>();

@@ -12,25 +12,23 @@ const GATHER_MS = 3_600_000;
 /** Interval between attempts to bill a line that the billing system refuses. */
 const REFUSED_MS = 3_600_000;
 
-interface LateLaneOptions {
-  readonly biller: LateBiller | undefined;
-  readonly lines: LateLines;
-  readonly directory: Pick<TenantDirectory, 'find'>;
-  /** Lines of a leaving tenant are billed at once. */
-  readonly leaving: Pick<OffboardRequests, 'has'>;
-  readonly clock: Clock;
-  /** Numbers in [0, 1). */
-  readonly random: () => number;
-  readonly onRefused: (line: StoredLine, reason: string) => void;
-}
-
 /** Bills lines of late usage, one in each step, after each has collected usage for an hour. */
 export class LateLane {
-  readonly #options: LateLaneOptions;
+  readonly #options;
   readonly #retryAt = new Map<string, number>();
   #failures = 0;
 
-  constructor(options: LateLaneOptions) {
+  constructor(options: {
+    readonly biller: LateBiller | undefined;
+    readonly lines: LateLines;
+    readonly directory: Pick<TenantDirectory, 'find'>;
+    /** Lines of a leaving tenant are billed at once. */
+    readonly leaving: Pick<OffboardRequests, 'has'>;
+    readonly clock: Clock;
+    /** Numbers in [0, 1). */
+    readonly random: () => number;
+    readonly onRefused: (line: StoredLine, reason: string) => void;
+  }) {
     this.#options = options;
   }
 

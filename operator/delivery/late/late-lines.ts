@@ -28,28 +28,26 @@ export interface PricedEvent extends QueuedEvent {
   readonly way: LateWay;
 }
 
-interface LateLinesOptions {
-  readonly name: string;
-  readonly ledger: Ledger;
-  readonly records: Pick<DeliveryRecords, 'late' | 'putLate' | 'dropLate'>;
-  readonly clock: Clock;
-  /** As in {@link DeliveryOptions}. */
-  readonly mayAppend?: boolean;
-}
-
 /**
  * Late events that are billed separately from the usage of their time, each in exactly one line. A
  * durable write assigns the line before anything is sent. A restart, a replay and a rewound cursor
  * find the same line again.
  */
 export class LateLines {
-  readonly #options: LateLinesOptions;
+  readonly #options;
   /** The lines that are not billed yet, by id. */
   readonly #lines = new Map<string, StoredLine>();
   readonly #taken = createSequenceSet();
   readonly #problems = new Map<string, LateRefusal>();
 
-  constructor(options: LateLinesOptions) {
+  constructor(options: {
+    readonly name: string;
+    readonly ledger: Ledger;
+    readonly records: Pick<DeliveryRecords, 'late' | 'putLate' | 'dropLate'>;
+    readonly clock: Clock;
+    /** As in {@link DeliveryOptions}. */
+    readonly mayAppend?: boolean;
+  }) {
     this.#options = options;
   }
 

@@ -32,7 +32,11 @@ export interface CorrectionPrediction {
 
 export type PredictCorrection = (stored: QueuedEvent) => Promise<CorrectionPrediction>;
 
-interface CorrectionPredictionOptions {
+/**
+ * Predicts what the correction guard will do (docs/reference/events.md#corrections). Changes
+ * nothing.
+ */
+export function createCorrectionPrediction(options: {
   readonly destination: Pick<Destination, 'limits'>;
   readonly clock: Clock;
   readonly records: Pick<DeliveryRecords, 'unsent'>;
@@ -44,15 +48,7 @@ interface CorrectionPredictionOptions {
   readonly wants: (event: QueuedEvent['event']) => boolean;
   /** Returns the cursor; undefined without one. */
   readonly cursor: () => number | undefined;
-}
-
-/**
- * Predicts what the correction guard will do (docs/reference/events.md#corrections). Changes
- * nothing.
- */
-export function createCorrectionPrediction(
-  options: CorrectionPredictionOptions,
-): PredictCorrection {
+}): PredictCorrection {
   const { destination, clock, records, deadLetters, lateLines, parked, pending, wants, cursor } =
     options;
   const { maxAgeMs, negativeQuantities = false } = destination.limits;

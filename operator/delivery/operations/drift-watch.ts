@@ -4,7 +4,7 @@ import { errorText } from '../../model/error-text.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Delivery } from '../delivery.ts';
-import { destinationGauge } from '../destination-gauge.ts';
+import { gaugesBy } from '../../telemetry/gauges.ts';
 import { isDrift, type ReconcileRow } from './reconcile.ts';
 
 const HOUR_MS = 3_600_000;
@@ -21,44 +21,35 @@ const AGAIN_AFTER_MS = HOUR_MS;
  */
 const MAX_QUESTIONS = 5_000;
 
-interface DriftWatchOptions {
-  readonly delivery: Pick<Delivery, 'statuses' | 'reconcile'>;
-  readonly ledger: Pick<Ledger, 'stats'>;
-  readonly clock: Clock;
-  /** Numbers in [0, 1). */
-  readonly random: () => number;
-  readonly logger: Logger;
-  readonly registry: Registry;
-}
-
 /** Compares yesterday's sums at every destination in the background, and logs differences. */
 export class DriftWatch {
-  readonly #options: DriftWatchOptions;
+  readonly #options;
   readonly #reports = new Map<string, DriftReport>();
 
-  constructor(options: DriftWatchOptions) {
+  constructor(options: {
+    readonly delivery: Pick<Delivery, 'statuses' | 'reconcile'>;
+    readonly ledger: Pick<Ledger, 'stats'>;
+    readonly clock: Clock;
+    /** Numbers in [0, 1). */
+    readonly random: () => number;
+    readonly logger: Logger;
+    readonly registry: Registry;
+  }) {
     this.#options = options;
     const current = () =>
       options.delivery.statuses().flatMap(({ name }) => {
         const report = this.#reports.get(name);
         return report === undefined ? [] : [[name, report] as const];
       });
-    destinationGauge(
-      options.registry,
-      {
-        name: 'meterfeed_destination_drift_rows',
-        help: 'Pairs of tenant and metric whose sum of yesterday at the destination differs from the delivered sum',
-      },
-      current,
+    const gauge = gaugesBy(options.registry, 'destination', current);
+    gauge(
+      'meterfeed_destination_drift_rows',
+      'Pairs of tenant and metric whose sum of yesterday at the destination differs from the delivered sum',
       ({ differing }) => differing,
     );
-    destinationGauge(
-      options.registry,
-      {
-        name: 'meterfeed_destination_drift_compared_timestamp_seconds',
-        help: 'When yesterday was last compared at the destination',
-      },
-      current,
+    gauge(
+      'meterfeed_destination_drift_compared_timestamp_seconds',
+      'When yesterday was last compared at the destination',
       ({ comparedAt }) => comparedAt / 1000,
     );
   }

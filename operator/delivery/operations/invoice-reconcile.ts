@@ -22,26 +22,26 @@ const POLLS = 6;
 /** How far back invoices are queried, and how long an unsettled difference is reported. */
 const MEMORY_MS = 62 * 86_400_000;
 
-interface InvoiceReconcileOptions extends InvoiceTallyOptions {
-  readonly invoices: Pick<Invoices, 'list'>;
-  readonly unpriced: () => readonly UnpricedUsage[];
-  readonly describe: (tenant: string) => Promise<Tenant>;
-  /** Requests that a tenant is provisioned again, with or without new usage. */
-  readonly recheck: (tenant: string) => void;
-}
-
 type InvoicesAnswer = Extract<InvoicesOutcome, { kind: 'invoices' }>;
 
 /** Compares invoices with delivered usage (docs/explanation/delivery.md#invoices). */
 export class InvoiceReconcile {
-  readonly #options: InvoiceReconcileOptions;
+  readonly #options;
   readonly #tally: InvoiceTally;
   readonly #queriedAt = new Map<string, number>();
   readonly #unanswered = new Map<string, string>();
   #comparedAt: number | undefined;
   #mismatches: readonly InvoiceMismatch[] = [];
 
-  constructor(options: InvoiceReconcileOptions) {
+  constructor(
+    options: InvoiceTallyOptions & {
+      readonly invoices: Pick<Invoices, 'list'>;
+      readonly unpriced: () => readonly UnpricedUsage[];
+      readonly describe: (tenant: string) => Promise<Tenant>;
+      /** Requests that a tenant is provisioned again, with or without new usage. */
+      readonly recheck: (tenant: string) => void;
+    },
+  ) {
     this.#options = options;
     this.#tally = new InvoiceTally(options);
   }

@@ -3,25 +3,23 @@ import { errorText } from '../../model/error-text.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Delivery } from '../delivery.ts';
-import { destinationGauge } from '../destination-gauge.ts';
+import { gaugesBy } from '../../telemetry/gauges.ts';
 
 const POLL_EVERY_MS = 600_000;
 /** Tenants whose invoices are queried at a destination in one poll. */
 const TENANTS = 200;
 
-interface InvoiceWatchOptions {
-  readonly delivery: Pick<Delivery, 'statuses' | 'checkInvoices'>;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly registry: Registry;
-}
-
 /** Compares invoices with delivered usage in the background, and logs differences. */
 export class InvoiceWatch {
-  readonly #options: InvoiceWatchOptions;
+  readonly #options;
   readonly #reported = new Map<string, string>();
 
-  constructor(options: InvoiceWatchOptions) {
+  constructor(options: {
+    readonly delivery: Pick<Delivery, 'statuses' | 'checkInvoices'>;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly registry: Registry;
+  }) {
     this.#options = options;
     const current = () =>
       options.delivery
@@ -29,22 +27,15 @@ export class InvoiceWatch {
         .flatMap(({ name, invoices }) =>
           invoices === undefined ? [] : [[name, invoices] as const],
         );
-    destinationGauge(
-      options.registry,
-      {
-        name: 'meterfeed_destination_invoice_mismatches',
-        help: 'Pairs of tenant and metric whose invoiced usage differs from the delivered usage',
-      },
-      current,
+    const gauge = gaugesBy(options.registry, 'destination', current);
+    gauge(
+      'meterfeed_destination_invoice_mismatches',
+      'Pairs of tenant and metric whose invoiced usage differs from the delivered usage',
       ({ differing }) => differing,
     );
-    destinationGauge(
-      options.registry,
-      {
-        name: 'meterfeed_destination_invoices_unanswered',
-        help: 'Tenants whose invoices could not be fetched from the destination',
-      },
-      current,
+    gauge(
+      'meterfeed_destination_invoices_unanswered',
+      'Tenants whose invoices could not be fetched from the destination',
       ({ unanswered }) => unanswered,
     );
   }

@@ -42,18 +42,6 @@ export interface Operations {
   moveCursor(sequence: number, force?: boolean): Promise<MoveOutcome>;
 }
 
-interface OperationsOptions extends CursorMovesOptions {
-  readonly deadLetters: DeadLetterIndex;
-  readonly inFlight: InFlight;
-  readonly clock: Clock;
-  readonly replays: ReplayLane;
-  /** Runs an action while the feeder is paused. */
-  readonly paused: <T>(action: () => Promise<T>) => Promise<T>;
-  /** Wakes the feeder to send letters. A blocked feeder tries at once. */
-  readonly sendNow: () => void;
-}
-
-/** The risks of a replay. */
 interface ReplayRisks {
   readonly wantsForce: boolean;
   /** For people. */
@@ -62,12 +50,23 @@ interface ReplayRisks {
 }
 
 export class FeedOperations implements Operations {
-  readonly #options: OperationsOptions;
+  readonly #options;
   readonly #moves: CursorMoves;
   readonly #uncertainLetters: UncertainLetters;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(options: OperationsOptions) {
+  constructor(
+    options: CursorMovesOptions & {
+      readonly deadLetters: DeadLetterIndex;
+      readonly inFlight: InFlight;
+      readonly clock: Clock;
+      readonly replays: ReplayLane;
+      /** Runs an action while the feeder is paused. */
+      readonly paused: <T>(action: () => Promise<T>) => Promise<T>;
+      /** Wakes the feeder to send letters. A blocked feeder tries at once. */
+      readonly sendNow: () => void;
+    },
+  ) {
     this.#options = options;
     this.#moves = new CursorMoves(options);
     this.#uncertainLetters = createUncertainLetters(options);
@@ -121,7 +120,6 @@ export class FeedOperations implements Operations {
     return { kind: 'replayed', ...(await result), ...unknown.remaining(failed), ...forced };
   }
 
-  /** Returns the risks of replaying the selected letters. */
   async #reachOf(ids: readonly string[] | undefined): Promise<ReplayRisks> {
     const closed = await this.#options.closedPeriods(this.#deadAmong(ids));
     const uncertainty = await this.#uncertainLetters(this.#deadAmong(ids));

@@ -6,7 +6,7 @@ import { differenceText } from '../../model/pricing/compare.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Delivery } from '../delivery.ts';
-import { destinationGauge } from '../destination-gauge.ts';
+import { gaugesBy } from '../../telemetry/gauges.ts';
 import type { PriceQuestion } from './price-comparison.ts';
 
 /** Interval between checks whether one is due. A change of a PriceBook causes one at once. */
@@ -25,16 +25,6 @@ export interface PriceReport {
   readonly examples: readonly string[];
 }
 
-interface PriceWatchOptions {
-  readonly delivery: Pick<Delivery, 'statuses' | 'comparePrices'>;
-  readonly prices: () => Omit<PriceQuestion, 'day'>;
-  /** Calls `listener` when the prices may have changed. Returns the function that unsubscribes. */
-  readonly subscribe: (listener: () => void) => () => void;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly registry: Registry;
-}
-
 interface Compared {
   readonly by: readonly PriceBook[];
   readonly day: string;
@@ -47,18 +37,23 @@ interface Compared {
 
 /** Compares the price books with every destination in the background, and reports what differs. */
 export class PriceWatch {
-  readonly #options: PriceWatchOptions;
+  readonly #options;
   readonly #compared = new Map<string, Compared>();
 
-  constructor(options: PriceWatchOptions) {
+  constructor(options: {
+    readonly delivery: Pick<Delivery, 'statuses' | 'comparePrices'>;
+    readonly prices: () => Omit<PriceQuestion, 'day'>;
+    /** Calls `listener` when the prices may have changed. Returns the function that unsubscribes. */
+    readonly subscribe: (listener: () => void) => () => void;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly registry: Registry;
+  }) {
     this.#options = options;
-    destinationGauge(
-      options.registry,
-      {
-        name: 'meterfeed_destination_price_differences',
-        help: 'Prices at the destination that differ from the PriceBooks',
-      },
-      () => this.#reports(),
+    const gauge = gaugesBy(options.registry, 'destination', () => this.#reports());
+    gauge(
+      'meterfeed_destination_price_differences',
+      'Prices at the destination that differ from the PriceBooks',
       ({ differing }) => differing,
     );
   }

@@ -1,7 +1,6 @@
 import { least } from '../../model/extremes.ts';
 import type { Balance, TenantBalances } from './invoice-balance.ts';
 
-/** A tenant's id with its balances. */
 type Entry = readonly [id: string, tenant: TenantBalances];
 
 /**

@@ -229,7 +229,6 @@ function decodeStored(key: string, value: string): SetAsideEvent {
   return { ...fields, sequence: numberOf(key), event: decodeEvent(event) };
 }
 
-/** Returns the number at the end of a key. */
 function numberOf(key: string): number {
   return Number(key.slice(key.lastIndexOf('/') + 1));
 }

@@ -7,25 +7,23 @@ import type { DeadLetterIndex } from './dead-letters.ts';
 import type { DeliveryRecords } from './delivery-records.ts';
 import type { InFlight } from './in-flight.ts';
 
-interface SettlementWriterOptions {
-  readonly ledger: Ledger;
-  readonly records: DeliveryRecords;
-  readonly clock: Clock;
-  readonly deadLetters: DeadLetterIndex;
-  readonly parked: ParkedTenants;
-  readonly inFlight: InFlight;
-  readonly acknowledgements: Acknowledgements;
-}
-
 /**
  * Turns outcomes of events into ledger records. After these are written, it updates the indexes in
  * memory. Events come from the ledger (the cursor passes them) or from a lane of stored events
  * (`dropFrom` removes them there in the same write).
  */
 export class SettlementWriter {
-  readonly #options: SettlementWriterOptions;
+  readonly #options;
 
-  constructor(options: SettlementWriterOptions) {
+  constructor(options: {
+    readonly ledger: Ledger;
+    readonly records: DeliveryRecords;
+    readonly clock: Clock;
+    readonly deadLetters: DeadLetterIndex;
+    readonly parked: ParkedTenants;
+    readonly inFlight: InFlight;
+    readonly acknowledgements: Acknowledgements;
+  }) {
     this.#options = options;
   }
 

@@ -8,7 +8,6 @@ import type { ApiProblem } from '../json-api/answer.ts';
 import { type JsonObject, objectsOf, textOf } from '../json.ts';
 import { isTaken, type LagoClient } from './lago-client.ts';
 
-/** Values by key. */
 type AllowedValues = ReadonlyMap<string, ReadonlySet<string>>;
 
 /** A billable metric as Lago records it. */

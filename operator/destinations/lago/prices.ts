@@ -84,7 +84,6 @@ function digitsOf(nanos: bigint): number {
   return decimalFromNanos(nanos).replace('.', '').length;
 }
 
-/** Returns the prices that the charges of a plan set. */
 function pricesThere(plan: JsonObject, metrics: ReadonlySet<string>): readonly PriceThere[] {
   const first = new Map<string, JsonObject>();
   const charges = objectsOf(plan, 'charges').filter((charge) =>

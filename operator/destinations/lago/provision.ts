@@ -39,28 +39,26 @@ import {
 const DONE: StepOutcome = { kind: 'done' };
 const BEFORE_THE_RUN = 'Lago is about to invoice the period before';
 
-interface LagoProvisionerOptions {
-  readonly name: string;
-  readonly settings: LagoSettings;
-  readonly client: LagoClient;
-  readonly plans: LagoPlans;
-  readonly subscriptions: ActiveSubscriptions;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 type PlanChoice = { readonly kind: 'plan'; readonly plan: LagoPlan } | FailedStep;
 type Existing = { readonly kind: 'subscription'; readonly subscription: LagoSubscription };
 
 /** Maintains a tenant's customer and subscription (docs/how-to/destinations/lago.md#tenants). */
 export class LagoProvisioner implements Customers, Plans {
-  readonly #options: LagoProvisionerOptions;
+  readonly #options;
   /** Customers as provisioning last found them, by tenant. */
   readonly #customers = new Map<string, LagoCustomer>();
   /** Subscriptions that tenants name, by tenant. */
   readonly #named = new Map<string, string>();
 
-  constructor(options: LagoProvisionerOptions) {
+  constructor(options: {
+    readonly name: string;
+    readonly settings: LagoSettings;
+    readonly client: LagoClient;
+    readonly plans: LagoPlans;
+    readonly subscriptions: ActiveSubscriptions;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
     this.#options = options;
   }
 

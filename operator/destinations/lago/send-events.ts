@@ -23,17 +23,6 @@ const DELIVERED: DeliveryOutcome = { kind: 'delivered' };
 /** Refusals of the complete call that do not name an event. */
 const BLIND_REFUSALS = new Set([400, 413, 422]);
 
-interface LagoSenderOptions {
-  readonly client: LagoClient;
-  readonly subscriptions: ActiveSubscriptions;
-  /** Returns the subscription of a tenant's usage. */
-  readonly subscriptionOf: (tenant: string) => string;
-  /** Undefined when Lago has no such metric. */
-  readonly metric: (code: string) => LagoMetric | undefined;
-  /** Returns why events of a metric cannot be billed. */
-  readonly unusable: (code: string) => string | undefined;
-}
-
 /** The time ranges with drafts by the subscription's id, or why they are unknown. */
 type Drafts = ReadonlyMap<string, readonly TimeRange[] | ApiProblem>;
 
@@ -42,11 +31,20 @@ type Drafts = ReadonlyMap<string, readonly TimeRange[] | ApiProblem>;
  * that their order stays. A line stops at its first failure.
  */
 export class LagoSender {
-  readonly #options: LagoSenderOptions;
+  readonly #options;
   /** Shrinks when the server takes fewer. */
   #callEvents = CALL_EVENTS;
 
-  constructor(options: LagoSenderOptions) {
+  constructor(options: {
+    readonly client: LagoClient;
+    readonly subscriptions: ActiveSubscriptions;
+    /** Returns the subscription of a tenant's usage. */
+    readonly subscriptionOf: (tenant: string) => string;
+    /** Undefined when Lago has no such metric. */
+    readonly metric: (code: string) => LagoMetric | undefined;
+    /** Returns why events of a metric cannot be billed. */
+    readonly unusable: (code: string) => string | undefined;
+  }) {
     this.#options = options;
   }
 

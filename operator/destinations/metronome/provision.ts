@@ -18,18 +18,6 @@ const PROVIDER = 'stripe';
 const DELIVERY = 'direct_to_billing_provider';
 const DONE: StepOutcome = { kind: 'done' };
 
-interface MetronomeProvisionerOptions {
-  readonly name: string;
-  readonly settings: MetronomeSettings;
-  readonly client: MetronomeClient;
-  readonly rateCards: RateCards;
-  /** Present where customers are linked to Stripe. */
-  readonly stripeCustomers: StripeCustomers | undefined;
-  readonly tenants: MetronomeTenants;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 type CardOutcome =
   | { readonly kind: 'card'; readonly card: RateCard }
   | { readonly kind: 'no-contract' }
@@ -37,10 +25,20 @@ type CardOutcome =
 
 /** Creates and maintains a tenant's customer, its link to Stripe, and its contract. */
 export class MetronomeProvisioner implements Customers {
-  readonly #options: MetronomeProvisionerOptions;
+  readonly #options;
   readonly #contracts: MetronomeContracts;
 
-  constructor(options: MetronomeProvisionerOptions) {
+  constructor(options: {
+    readonly name: string;
+    readonly settings: MetronomeSettings;
+    readonly client: MetronomeClient;
+    readonly rateCards: RateCards;
+    /** Present where customers are linked to Stripe. */
+    readonly stripeCustomers: StripeCustomers | undefined;
+    readonly tenants: MetronomeTenants;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
     const { name, client, clock, logger } = options;
     this.#options = options;
     this.#contracts = new MetronomeContracts(name, client, clock, logger);

@@ -26,24 +26,22 @@ export interface MetronomeEvent {
   readonly properties: Readonly<Record<string, string>>;
 }
 
-interface MetronomeSenderOptions {
-  readonly client: MetronomeClient;
-  readonly tenants: MetronomeTenants;
-  /** Undefined when Metronome has no such metric. */
-  readonly metric: (code: string) => MetronomeMetric | undefined;
-  /** Returns why events of a metric cannot be billed. */
-  readonly unusable: (code: string) => string | undefined;
-}
-
 /**
  * Sends events, several calls at a time. All events of a tenant go through one line of calls, so
  * that their order stays. A line stops at its first failure. A repeated call is harmless: Metronome
  * ignores known transaction ids.
  */
 export class MetronomeSender {
-  readonly #options: MetronomeSenderOptions;
+  readonly #options;
 
-  constructor(options: MetronomeSenderOptions) {
+  constructor(options: {
+    readonly client: MetronomeClient;
+    readonly tenants: MetronomeTenants;
+    /** Undefined when Metronome has no such metric. */
+    readonly metric: (code: string) => MetronomeMetric | undefined;
+    /** Returns why events of a metric cannot be billed. */
+    readonly unusable: (code: string) => string | undefined;
+  }) {
     this.#options = options;
   }
 

@@ -27,7 +27,6 @@ export async function keepCollecting<T extends { readonly kind: string }>(
     client,
     logger,
   }: {
-    /** The name of the destination. */
     readonly name: string;
     readonly client: StripeClient;
     readonly logger: Logger;

@@ -26,7 +26,6 @@ const MAX_COMBINED = 14;
 /** A sum is a double: about this many of its digits are exact. */
 const SUM_DIGITS = 10n ** 13n;
 
-/** An event that a sum may include. */
 interface SumCandidate {
   readonly id: string;
   readonly nanos: bigint;
@@ -51,7 +50,6 @@ export class EventSummaries {
   readonly #meters: StripeMeters;
   readonly #customers: StripeCustomers;
   readonly #splitBy: readonly string[];
-  /** Returns the customer that a tenant names. */
   readonly #named: (tenant: string) => string | undefined;
   /** The number of polls of a minute whose sum lacks known events. */
   readonly #polls = new Map<string, number>();

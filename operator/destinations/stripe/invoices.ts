@@ -23,26 +23,24 @@ export const FINAL = new Set(['open', 'paid', 'uncollectible']);
 /** Stripe finalizes a draft an hour after its creation, or up to three days later by rule. */
 const DRAFT_MS = 4 * 86_400_000;
 
-interface StripeInvoicesOptions {
-  readonly client: StripeClient;
-  readonly customers: StripeCustomers;
-  readonly meters: Pick<StripeMeters, 'all'>;
-  /** Codes of the metrics that events are sent for. */
-  readonly metrics: () => Iterable<string>;
-  readonly clock: Clock;
-  /** Receives the problems of a customer's drafts after each read. */
-  readonly drafts: (customer: string, problems: readonly string[]) => void;
-}
-
 /** A customer's invoices (docs/how-to/destinations/stripe.md#invoices). */
 export class StripeInvoices implements Invoices {
   readonly closedPeriods =
     'Stripe adds it up in the meter and puts it on no invoice, not even the next one';
-  readonly #options: StripeInvoicesOptions;
+  readonly #options;
   /** Meters by price, archived prices included; undefined where a price has none. */
   readonly #meterOfPrice = new Map<string, string | undefined>();
 
-  constructor(options: StripeInvoicesOptions) {
+  constructor(options: {
+    readonly client: StripeClient;
+    readonly customers: StripeCustomers;
+    readonly meters: Pick<StripeMeters, 'all'>;
+    /** Codes of the metrics that events are sent for. */
+    readonly metrics: () => Iterable<string>;
+    readonly clock: Clock;
+    /** Receives the problems of a customer's drafts after each read. */
+    readonly drafts: (customer: string, problems: readonly string[]) => void;
+  }) {
     this.#options = options;
   }
 

@@ -57,7 +57,6 @@ export class StripeMeters {
     this.#logger = logger;
   }
 
-  /** Reads the meters of the account. */
   async load(signal: AbortSignal): Promise<ApiProblem | undefined> {
     const list = await this.#client.list(METERS, {}, signal);
     if (list.kind !== 'list') return list;

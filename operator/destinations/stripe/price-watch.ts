@@ -10,21 +10,19 @@ import { type PeriodUsage, StripeUnpricedWatch } from './unpriced.ts';
 
 const MINUTE_MS = 60_000;
 
-interface StripePriceWatchOptions {
-  readonly settings: Pick<StripeSettings, 'splitMetersBy' | 'planCode' | 'autoSubscribe'>;
-  readonly clock: Clock;
-  readonly meters: Pick<StripeMeters, 'find'>;
-  readonly prices: Pick<StripePrices, 'current' | 'refresh'>;
-  readonly subscriptions: Pick<StripeSubscriptions, 'planOf' | 'periodOf'>;
-  readonly summaries: Pick<EventSummaries, 'used'>;
-}
-
 /** Finds usage that no price charges, and how much of it an added price would still bill. */
 export class StripePriceWatch {
-  readonly #options: StripePriceWatchOptions;
+  readonly #options;
   readonly #watch: StripeUnpricedWatch;
 
-  constructor(options: StripePriceWatchOptions) {
+  constructor(options: {
+    readonly settings: Pick<StripeSettings, 'splitMetersBy' | 'planCode' | 'autoSubscribe'>;
+    readonly clock: Clock;
+    readonly meters: Pick<StripeMeters, 'find'>;
+    readonly prices: Pick<StripePrices, 'current' | 'refresh'>;
+    readonly subscriptions: Pick<StripeSubscriptions, 'planOf' | 'periodOf'>;
+    readonly summaries: Pick<EventSummaries, 'used'>;
+  }) {
     const { settings, clock } = options;
     this.#options = options;
     this.#watch = new StripeUnpricedWatch({

@@ -16,7 +16,6 @@ export const PLAN_KEY = 'vbilling_plan';
 /** A recurring price that charges a meter's usage. */
 export interface StripePrice {
   readonly id: string;
-  /** Id of its meter. */
   readonly meter: string;
   /** Upper case, as in ISO 4217. */
   readonly currency: string;

@@ -16,12 +16,6 @@ const NOT_YET: DeliveryOutcome = {
   reason: 'error reports, without which nothing goes by the meter event stream, cannot be read yet',
 };
 
-interface StreamSenderOptions extends StripeSenderOptions {
-  readonly stream: Pick<MeterEventStream, 'send'>;
-  readonly single: Pick<StripeSender, 'send'>;
-  readonly reports: Pick<ErrorReports, 'poll' | 'areReadable'>;
-}
-
 interface Addressed {
   readonly index: number;
   readonly event: UsageEvent;
@@ -34,11 +28,17 @@ interface Addressed {
  * call, since Stripe then names the wrong event.
  */
 export class StreamSender {
-  readonly #options: StreamSenderOptions;
+  readonly #options;
   /** Ids that the stream may have accepted. Only the stream is known to recognise their repeats. */
   readonly #unknown = new Set<string>();
 
-  constructor(options: StreamSenderOptions) {
+  constructor(
+    options: StripeSenderOptions & {
+      readonly stream: Pick<MeterEventStream, 'send'>;
+      readonly single: Pick<StripeSender, 'send'>;
+      readonly reports: Pick<ErrorReports, 'poll' | 'areReadable'>;
+    },
+  ) {
     this.#options = options;
   }
 

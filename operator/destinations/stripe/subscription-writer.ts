@@ -21,19 +21,17 @@ const ANCHORED = /^(\d+ )?(month|year)$/;
 
 const DONE: StepOutcome = { kind: 'done' };
 
-export interface WriterOptions {
-  readonly name: string;
-  readonly settings: StripeSettings;
-  readonly client: StripeClient;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 /** Carries out the changes of subscriptions. */
 export class SubscriptionWriter {
-  readonly #options: WriterOptions;
+  readonly #options;
 
-  constructor(options: WriterOptions) {
+  constructor(options: {
+    readonly name: string;
+    readonly settings: StripeSettings;
+    readonly client: StripeClient;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
     this.#options = options;
   }
 

@@ -21,17 +21,6 @@ const MAX_AT_ONCE = 30;
 
 const DONE: StepOutcome = { kind: 'done' };
 
-interface SubscriptionsOptions {
-  readonly name: string;
-  readonly settings: StripeSettings;
-  readonly client: StripeClient;
-  readonly prices: StripePrices;
-  readonly uninvoiced: UninvoicedUsage;
-  readonly losses: Losses;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 /** The billing period of a tenant's subscription, milliseconds since the epoch. */
 export interface Period {
   readonly customer: string;
@@ -51,12 +40,21 @@ interface Subscribed {
 
 /** Subscribes each tenant to the prices of its plan, where BILLING_A_AUTO_SUBSCRIBE is set. */
 export class StripeSubscriptions {
-  readonly #options: SubscriptionsOptions;
+  readonly #options;
   readonly #writer: SubscriptionWriter;
   readonly #subscribed = new Map<string, Subscribed>();
   readonly #losses: Losses;
 
-  constructor(options: SubscriptionsOptions) {
+  constructor(options: {
+    readonly name: string;
+    readonly settings: StripeSettings;
+    readonly client: StripeClient;
+    readonly prices: StripePrices;
+    readonly uninvoiced: UninvoicedUsage;
+    readonly losses: Losses;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
     this.#options = options;
     this.#writer = new SubscriptionWriter(options);
     this.#losses = options.losses;
@@ -219,7 +217,6 @@ export class StripeSubscriptions {
     });
   }
 
-  /** Reads the customer's subscriptions and the plan's prices. */
   async #poll(
     tenant: Tenant,
     customer: string,
@@ -276,7 +273,6 @@ export class StripeSubscriptions {
   }
 }
 
-/** Returns the plan of the tenant's current subscriptions. */
 function ownPlan({ subscriptions, tenant }: Omit<PlanQuestion, 'since'>): string | undefined {
   return subscriptions.find((one) => one.live && one.tenant === tenant)?.plan;
 }

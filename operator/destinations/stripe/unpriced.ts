@@ -16,20 +16,6 @@ export interface PeriodUsage {
   readonly until: number | undefined;
 }
 
-interface UnpricedOptions {
-  readonly splitBy: readonly string[];
-  /** Returns whether a price charges a meter in a plan; undefined when that is unknown. */
-  readonly isPriced: (plan: string, meter: string) => boolean | undefined;
-  /** Returns undefined when the usage is unknown. */
-  readonly usageOf: (
-    tenant: string,
-    meter: string,
-    signal: AbortSignal,
-  ) => Promise<PeriodUsage | undefined>;
-  /** Returns monotonic milliseconds. */
-  readonly monotonic: () => number;
-}
-
 interface SeenKind {
   readonly usage: UnpricedUsage;
   readonly meter: string;
@@ -42,11 +28,23 @@ interface SeenKind {
  * still be billed (docs/how-to/destinations/stripe.md#prices-by-sku-and-capacity-type).
  */
 export class StripeUnpricedWatch {
-  readonly #options: UnpricedOptions;
+  readonly #options;
   readonly #seen = new Map<string, SeenKind>();
   #nextPoll = Number.NEGATIVE_INFINITY;
 
-  constructor(options: UnpricedOptions) {
+  constructor(options: {
+    readonly splitBy: readonly string[];
+    /** Returns whether a price charges a meter in a plan; undefined when that is unknown. */
+    readonly isPriced: (plan: string, meter: string) => boolean | undefined;
+    /** Returns undefined when the usage is unknown. */
+    readonly usageOf: (
+      tenant: string,
+      meter: string,
+      signal: AbortSignal,
+    ) => Promise<PeriodUsage | undefined>;
+    /** Returns monotonic milliseconds. */
+    readonly monotonic: () => number;
+  }) {
     this.#options = options;
   }
 

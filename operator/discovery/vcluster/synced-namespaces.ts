@@ -22,7 +22,6 @@ interface SyncedNamespacesInput {
   readonly clusters: readonly ClusterPlace[];
   /** Empty means all. */
   readonly watchNamespaces: readonly string[];
-  /** The namespace of the operator. */
   readonly ownNamespace?: string;
 }
 

@@ -263,14 +263,19 @@ describe('dead letters', () => {
 
 test('dead letters of an invoiced month are sent only by somebody who has read what becomes of them', async () => {
   const views = estate.views(() => server.settings);
-  if (views.destinations === undefined) throw new Error('no destinations');
+  const { operations } = views.destinations ?? {};
+  if (views.destinations === undefined || operations === undefined)
+    throw new Error('no destinations');
   const requested: unknown[] = [];
   const destinations: typeof views.destinations = {
     ...views.destinations,
-    replay: async (name, ids, force) => {
-      requested.push([name, ids?.length ?? 'all', force]);
-      if (force) return { kind: 'replayed', replayed: 5, stillRejected: 0, pending: 0 };
-      return { kind: 'wants-force', reason: `closed until 2026-11-01, and ${HOSTILE[0]}` };
+    operations: {
+      ...operations,
+      replay: async (name, ids, force) => {
+        requested.push([name, ids?.length ?? 'all', force]);
+        if (force) return { kind: 'replayed', replayed: 5, stillRejected: 0, pending: 0 };
+        return { kind: 'wants-force', reason: `closed until 2026-11-01, and ${HOSTILE[0]}` };
+      },
     },
   };
   await using at = await startTestServer({ views: { ...views, destinations } });

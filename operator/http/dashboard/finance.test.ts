@@ -304,11 +304,15 @@ test.each([
   if (views.destinations === undefined || first === undefined) throw new Error('no destination');
   const list = () => changes.map((change) => ({ ...first, deadLetters: 0, ...change }));
   const letters = list().some(({ deadLetters }) => deadLetters > 0);
-  const stored = views.destinations;
+  const { operations: stored } = views.destinations;
+  if (stored === undefined) throw new Error('no operations');
   const deadLetters: typeof stored.deadLetters = async (name, after, limit) =>
     letters ? stored.deadLetters(name, after, limit) : { deadLetters: [] };
   await using quiet: TestServer = await startTestServer({
-    views: { ...views, destinations: { ...views.destinations, list, deadLetters } },
+    views: {
+      ...views,
+      destinations: { ...views.destinations, list, operations: { ...stored, deadLetters } },
+    },
   });
   const { page } = await openPage(browser, { token: API_TOKEN });
   const nonsense = /Send 0|Discard 0|\b0 of 0\b|100 of 27|recorded never|everything was accepted/;

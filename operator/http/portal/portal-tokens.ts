@@ -28,18 +28,16 @@ export type SignedToken =
   | { readonly kind: 'ended' }
   | { readonly kind: 'unknown' };
 
-interface PortalTokensOptions {
-  /** The first key signs. */
-  readonly keys: SigningKeys;
-  readonly identity: () => Pick<IdentitySettings, 'clusterName' | 'region'>;
-  readonly clock: Pick<Clock, 'now'>;
-}
-
 /** JSON Web Tokens of this operator, each for one tenant (RFC 7519). */
 export class PortalTokens {
-  readonly #options: PortalTokensOptions;
+  readonly #options;
 
-  constructor(options: PortalTokensOptions) {
+  constructor(options: {
+    /** The first key signs. */
+    readonly keys: SigningKeys;
+    readonly identity: () => Pick<IdentitySettings, 'clusterName' | 'region'>;
+    readonly clock: Pick<Clock, 'now'>;
+  }) {
     this.#options = options;
   }
 

@@ -27,7 +27,6 @@ export class Revocations {
     this.#clock = clock;
   }
 
-  /** The series of the tenant's valid tokens. */
   async seriesOf(tenant: string): Promise<string> {
     return (await this.#ledger.record(seriesKey(tenant))) ?? FIRST_SERIES;
   }

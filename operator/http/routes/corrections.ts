@@ -18,6 +18,7 @@ import {
 import { EVENT_LIMITS } from '../../model/event-schema.ts';
 import { encodeEvent, type UsageEvent } from '../../model/event.ts';
 import { quote } from '../../model/validate-event.ts';
+import { ofOperator } from '../fleet/dispatch.ts';
 import type { ConcurrencyLimit, Scans } from '../limits.ts';
 import { jsonWithDecimals } from '../presentation.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
@@ -61,9 +62,10 @@ function readRoute(context: RouteContext, scans: Scans): Route {
         const stored = await findStored(ledger, id);
         const { earlier, nanos } = await countOf(ledger, stored.event);
         const refused = refusalOf(context, stored.event, earlier.length);
+        const operations = ofOperator(views.destinations.operations);
         const destinations = await Promise.all(
           views.destinations.list().map(async ({ name, suspended }) => {
-            const predicted = await views.destinations.predictCorrection(name, stored);
+            const predicted = await operations.predictCorrection(name, stored);
             return predicted === undefined
               ? []
               : [{ name, suspended, ...showPrediction(predicted) }];

@@ -4,6 +4,7 @@ import { chargeFields } from '../../model/pricing/amount.ts';
 import { isDay } from '../../model/pricing/past.ts';
 import type { PriceDifference } from '../../model/pricing/compare.ts';
 import type { ComparedBook } from '../../destinations/prices.ts';
+import { ofOperator } from '../fleet/dispatch.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { badRequest, Problem } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
@@ -34,7 +35,8 @@ export function destinationPlanRoute(
         const question = { books: pricing.books, defaultPlan: billing.defaultPlanCode, day };
         comparisons.hold(1, response);
         const signal = goneSignal(response);
-        const outcome = await views.destinations.comparePrices(name, question, signal);
+        const operations = ofOperator(views.destinations.operations);
+        const outcome = await operations.comparePrices(name, question, signal);
         if (outcome.kind === 'unknown-destination') {
           throw new Problem(404, `no destination ${quote(name)}: see /api/v1/destinations`);
         }

@@ -1,12 +1,14 @@
 import type { Request, RequestHandler } from 'express';
+import type { UnknownDestination } from '../../delivery/delivery.ts';
+import type { OperationFailed, WantsForce } from '../../delivery/operations/outcomes.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { Logger } from '../../telemetry/logger.ts';
+import { ofOperator } from '../fleet/dispatch.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { badRequest, Problem } from '../problem.ts';
 import { pathParameter, readCount, readQuery } from '../query.ts';
 import { readBody, readFields } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
-import type { OperationFailure, WantsForce } from '../views.ts';
 import { sendDeadLetters, showDestinations } from './destination-answer.ts';
 
 const MAX_BODY_BYTES = 256 * 1024;
@@ -57,7 +59,11 @@ function deadLettersRoute({ views }: RouteContext): Route {
         const after = readCount(query, 'after', anywhere);
         const name = pathParameter(request, 'name');
         const limit = readCount(query, 'limit', PAGE);
-        const page = await views.destinations.deadLetters(name, after, limit);
+        const page = await ofOperator(views.destinations.operations).deadLetters(
+          name,
+          after,
+          limit,
+        );
         if (page === undefined) throw noDestination(name);
         sendDeadLetters(response, name, page.deadLetters, page.next);
       },
@@ -77,7 +83,7 @@ function replayRoute({ views, logger }: RouteContext, body: RequestHandler): Rou
         readQuery(request, []);
         const name = pathParameter(request, 'name');
         const { ids, force } = readReplay(request);
-        const outcome = await views.destinations.replay(name, ids, force);
+        const outcome = await ofOperator(views.destinations.operations).replay(name, ids, force);
         if (outcome.kind === 'wants-force') throw wantsForce(name, outcome);
         if (outcome.kind !== 'replayed') throw failure(name, outcome);
         const { replayed, stillRejected, pending, unknown, forced } = outcome;
@@ -101,7 +107,10 @@ function discardRoute({ views, logger }: RouteContext, body: RequestHandler): Ro
       async (request, response) => {
         readQuery(request, []);
         const name = pathParameter(request, 'name');
-        const outcome = await views.destinations.discard(name, readDiscarded(request));
+        const outcome = await ofOperator(views.destinations.operations).discard(
+          name,
+          readDiscarded(request),
+        );
         if (outcome.kind !== 'discarded') throw failure(name, outcome);
         const { discarded, unknown } = outcome;
         audit(logger, 'discarded dead letters', { destination: name, discarded });
@@ -124,7 +133,11 @@ function cursorRoute({ views, ledger, logger }: RouteContext, body: RequestHandl
         const name = pathParameter(request, 'name');
         const { seq, force } = readFields(request.body, ['seq', 'force'], '{"seq": N}');
         const sequence = Math.min(readSequence(seq), ledger.head());
-        const outcome = await views.destinations.moveCursor(name, sequence, readForce(force));
+        const outcome = await ofOperator(views.destinations.operations).moveCursor(
+          name,
+          sequence,
+          readForce(force),
+        );
         if (outcome.kind === 'wants-force') throw wantsForce(name, outcome);
         if (outcome.kind !== 'moved') throw failure(name, outcome);
         const { warnings, forced } = outcome;
@@ -190,7 +203,7 @@ function wantsForce(name: string, { reason }: WantsForce): Problem {
  * The error of a failed operation, caused by this operator. A destination's refusal of an event is
  * the outcome of that event.
  */
-function failure(name: string, outcome: OperationFailure): Problem {
+function failure(name: string, outcome: UnknownDestination | OperationFailed): Problem {
   if (outcome.kind === 'unknown-destination') return noDestination(name);
   return new Problem(409, `${outcome.reason}: destination ${quote(name)}: nothing was changed`);
 }

@@ -1,7 +1,13 @@
 import type { Response } from 'express';
+import type { UnknownDestination } from '../../delivery/delivery.ts';
 import type { PriceReport } from '../../delivery/operations/price-watch.ts';
-import type { DeletedDays, ReconcileRow } from '../../delivery/operations/reconcile.ts';
+import type {
+  DeletedDays,
+  ReconcileOutcome,
+  ReconcileRow,
+} from '../../delivery/operations/reconcile.ts';
 import { quote } from '../../model/validate-event.ts';
+import { ofOperator } from '../fleet/dispatch.ts';
 import type { Scans } from '../limits.ts';
 import { isoTime } from '../presentation.ts';
 import { Problem } from '../problem.ts';
@@ -16,7 +22,7 @@ import type { Route, RouteContext } from '../route.ts';
 import { goneSignal, streamLines } from '../stream-lines.ts';
 import { UsageSums, type EventFilter } from '../../billing/usage/usage-sums.ts';
 import type { TimeRange } from '../../model/window.ts';
-import type { DestinationStatusView, ReconcileAnswer } from '../views.ts';
+import type { DestinationStatusView } from '../views.ts';
 import { showPrices } from './destination-answer.ts';
 import { addUsage, MAX_ROWS, rebuilding, tooManyRows } from './usage.ts';
 
@@ -63,9 +69,10 @@ export function reconcileRoute(context: RouteContext, scans: Scans): Route {
           deleted,
           selects: filter.selects,
         };
+        const operations = ofOperator(views.destinations.operations);
         const results: Result[] = [];
         for (const { name: destination, prices } of chosen) {
-          const outcome = await views.destinations.reconcile(destination, requested, signal);
+          const outcome = await operations.reconcile(destination, requested, signal);
           results.push({ destination, prices, ...resultOf(outcome) });
         }
         const partial = range.from < ledger.stats().horizon ? DELETED : undefined;
@@ -112,7 +119,9 @@ function chosenOf(
   throw new Problem(404, `no destination ${quote(wanted)}: see /api/v1/destinations`);
 }
 
-function resultOf(outcome: ReconcileAnswer): Omit<Result, 'destination' | 'prices'> {
+function resultOf(
+  outcome: ReconcileOutcome | UnknownDestination,
+): Omit<Result, 'destination' | 'prices'> {
   if (outcome.kind === 'unknown-destination') return { error: 'it is gone', rows: [] };
   if (outcome.kind === 'failed') return { error: outcome.reason, rows: [] };
   const { rows } = outcome;

@@ -15,7 +15,7 @@ import { Summing } from '../../billing/usage/summing.ts';
 import { buildCatalog, type Catalog } from '../../model/catalog.ts';
 import type { HttpLimits } from '../limits.ts';
 import { createHttpServer, type HttpServerOptions } from '../server.ts';
-import type { DiscoveryView, Views } from '../views.ts';
+import type { DestinationsView, DiscoveryView, Views } from '../views.ts';
 import { type ApiDocument, loadApiDocument } from './api-document.ts';
 
 /** When the tests take place. */
@@ -216,9 +216,12 @@ export function quietDiscovery(change: Partial<DiscoveryView> = {}): DiscoveryVi
 }
 
 /** An operator that has discovered nothing and delivers nowhere. */
-export function quietViews(
-  settings: () => Settings,
-): Omit<Required<Views>, 'held' | 'leads' | 'intake'> {
+export function quietViews(settings: () => Settings): Omit<
+  Required<Views>,
+  'held' | 'leads' | 'intake'
+> & {
+  readonly destinations: Required<DestinationsView>;
+} {
   return {
     settings,
     catalog: () => catalogOf(settings().metering.customMetrics),
@@ -259,13 +262,15 @@ export function quietViews(
     destinations: {
       list: () => [],
       summaryOf: () => 'OK',
-      deadLetters: async () => undefined,
-      replay: async () => ({ kind: 'unknown-destination' }),
-      discard: async () => ({ kind: 'unknown-destination' }),
-      moveCursor: async () => ({ kind: 'unknown-destination' }),
-      reconcile: async () => ({ kind: 'unknown-destination' }),
-      comparePrices: async () => ({ kind: 'unknown-destination' }),
-      predictCorrection: async () => undefined,
+      operations: {
+        deadLetters: async () => undefined,
+        replay: async () => ({ kind: 'unknown-destination' }),
+        discard: async () => ({ kind: 'unknown-destination' }),
+        moveCursor: async () => ({ kind: 'unknown-destination' }),
+        reconcile: async () => ({ kind: 'unknown-destination' }),
+        comparePrices: async () => ({ kind: 'unknown-destination' }),
+        predictCorrection: async () => undefined,
+      },
     },
   };
 }

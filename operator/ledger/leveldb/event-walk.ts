@@ -12,7 +12,6 @@ export interface EventEntry {
   readonly sequence: number;
   /** The complete value, from which the chain is calculated. */
   readonly value: Buffer;
-  /** The event's text. */
   readonly body: Buffer;
 }
 

@@ -15,7 +15,6 @@ export interface StoreView {
   readonly activeName: string;
   readonly segment: SegmentSummary;
   readonly link: ChainLink | undefined;
-  /** Filter of the active segment's ids. */
   readonly ids: IdFilter;
   readonly sealed: readonly SealedSegment[];
   readonly pool: SegmentPool;

@@ -1,10 +1,8 @@
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Retain } from '../consumed-up-to.ts';
-import { planCommit, planMove, planRetire } from '../cursor-moves.ts';
 import { HeadWaiters } from '../head-waiters.ts';
 import {
-  type AppendBatch,
   type DiskLevel,
   type Ledger,
   type LedgerFailure,
@@ -18,6 +16,7 @@ import { ledgerFailure, type Problems } from '../failures.ts';
 import { toLedgerFailure } from './failures.ts';
 import { findEvent } from './find-stored.ts';
 import type { LedgerMetrics } from '../ledger-metrics.ts';
+import { LedgerWrites } from '../ledger-writes.ts';
 import type { PageStarts } from './page-starts.ts';
 import type { LevelRequest } from './plan-batch.ts';
 import { chainAt, readPage, readRecord, readRecords, scanEvents } from './reading.ts';
@@ -25,7 +24,7 @@ import { readBatches } from './read-batches.ts';
 import { createRetention } from './retention.ts';
 import type { Store } from './store.ts';
 import { verifyLedger } from './verify.ts';
-import { encodeEvents, type Request, type WriteRequestOutcome, Writer } from '../writer.ts';
+import { type WriteRequestOutcome, Writer } from '../writer.ts';
 
 export interface LevelLedgerComponents {
   readonly directory: string;
@@ -42,16 +41,16 @@ export interface LevelLedgerComponents {
 const DISK_INTERVAL_MS = 10_000;
 
 /** The ledger over a checked store. Public methods are bound, so each can be passed on alone. */
-export class LevelLedger implements Ledger {
+export class LevelLedger extends LedgerWrites implements Ledger {
   readonly #components: LevelLedgerComponents;
   readonly #store: Store;
   readonly #writer: Writer<LevelRequest>;
   readonly #waiters: HeadWaiters;
   readonly #retain: Retain;
   #measuredAt: number;
-  #closing: Promise<void> | undefined;
 
   constructor(components: LevelLedgerComponents) {
+    super(components);
     const { store, metrics, clock } = components;
     this.#components = components;
     this.#store = store;
@@ -59,32 +58,11 @@ export class LevelLedger implements Ledger {
     this.#waiters = new HeadWaiters(this.head());
     this.#retain = createRetention({
       ...components,
-      submit: (request) => this.#submit(request, false),
+      submit: (request) => this.submit(request, false),
     });
     this.#measuredAt = clock.monotonic();
     metrics.observe(() => this.stats());
   }
-
-  readonly append: Ledger['append'] = async (batch) => {
-    const { clock, metrics } = this.#components;
-    const startedAt = clock.monotonic();
-    const refused = batch.events.length > 0 ? await this.#refusal(batch) : undefined;
-    if (refused !== undefined) return refused;
-    const { windowEnd } = batch;
-    const request: Request = {
-      kind: 'append',
-      events: encodeEvents(batch.events),
-      records: batch.records ?? [],
-      windowEnd,
-    };
-    const outcome = await this.#submit(request, windowEnd === undefined);
-    if (outcome.kind === 'appended') {
-      const accepted = outcome.outcomes.filter((word) => word === 'accepted').length;
-      const duplicates = outcome.outcomes.filter((word) => word === 'duplicate').length;
-      metrics.appended(accepted, duplicates, (clock.monotonic() - startedAt) / 1_000);
-    }
-    return outcome;
-  };
 
   readonly read: Ledger['read'] = async (afterSequence, limit) => {
     const outcome = await readPage(this.#store.view(), afterSequence, limit);
@@ -117,37 +95,9 @@ export class LevelLedger implements Ledger {
 
   readonly cursors: Ledger['cursors'] = () => [...this.#store.contents().cursors.values()];
 
-  readonly commitCursor: Ledger['commitCursor'] = (destination, sequence, { from, records } = {}) =>
-    this.#write({
-      kind: 'cursor',
-      destination,
-      records,
-      plan: (current, head) => planCommit(current, destination, sequence, head, from),
-    });
-
-  readonly moveCursor: Ledger['moveCursor'] = (destination, sequence) =>
-    this.#write({
-      kind: 'cursor',
-      destination,
-      plan: (_, head) => planMove(destination, sequence, head),
-    });
-
-  readonly retireCursor: Ledger['retireCursor'] = (destination, at) =>
-    this.#write({
-      kind: 'cursor',
-      destination,
-      plan: (current) => ({ kind: 'move', cursor: planRetire(current, at) }),
-    });
-
-  readonly dropCursor: Ledger['dropCursor'] = (destination) =>
-    this.#write({ kind: 'cursor', destination, plan: () => 'drop' });
-
   readonly record: Ledger['record'] = (key) => readRecord(this.#store.view(), key);
 
   readonly records: Ledger['records'] = (prefix) => readRecords(() => this.#store.view(), prefix);
-
-  readonly writeRecords: Ledger['writeRecords'] = (changes) =>
-    this.#write({ kind: 'append', events: [], records: changes });
 
   readonly compareWith: Ledger['compareWith'] = (anchor) => {
     const { ledgerId } = this.#store.contents().state;
@@ -155,7 +105,10 @@ export class LevelLedger implements Ledger {
       ledgerId,
       head: this.head(),
       chainAt: (sequence: number) => chainAt(this.#store.view(), sequence),
-      skipTo: (head: number) => this.#write({ kind: 'skip', head }),
+      skipTo: async (head: number): Promise<WriteOutcome> => {
+        const outcome = await this.submit({ kind: 'skip', head }, false);
+        return outcome.kind === 'failed' ? outcome : { kind: 'written' };
+      },
     };
     return compareWithAnchor(anchor, storage, this.#components.problems);
   };
@@ -196,24 +149,21 @@ export class LevelLedger implements Ledger {
     };
   };
 
-  readonly close: Ledger['close'] = () => {
-    this.#closing ??= this.#close();
-    return this.#closing;
-  };
-
-  async #close(): Promise<void> {
+  protected override async end(): Promise<void> {
     await this.#writer.stop();
     this.#waiters.end(new Error('ledger: closed'));
     this.#components.metrics.close();
     await this.#store.close();
   }
 
-  async #write(request: LevelRequest): Promise<WriteOutcome> {
-    const outcome = await this.#submit(request, false);
-    return outcome.kind === 'failed' ? outcome : { kind: 'written' };
-  }
-
-  async #submit(request: LevelRequest, bounded: boolean): Promise<WriteRequestOutcome> {
+  protected override async submit(
+    request: LevelRequest,
+    bounded: boolean,
+  ): Promise<WriteRequestOutcome> {
+    if (request.kind === 'append' && request.events.length > 0) {
+      const refused = await this.#refusal(request.windowEnd !== undefined);
+      if (refused !== undefined) return refused;
+    }
     const outcome = await this.#writer.submit(request, bounded);
     if (outcome.kind === 'failed') {
       if (outcome.cause === 'corrupt') this.#components.problems.add(outcome.message);
@@ -223,14 +173,14 @@ export class LevelLedger implements Ledger {
     return outcome;
   }
 
-  async #refusal(batch: AppendBatch): Promise<LedgerFailure | undefined> {
+  async #refusal(isWindow: boolean): Promise<LedgerFailure | undefined> {
     const { gauge, clock, directory } = this.#components;
     if (clock.monotonic() - this.#measuredAt >= DISK_INTERVAL_MS) {
       this.#measuredAt = clock.monotonic();
       await gauge.measure().catch(() => undefined);
     }
     const { level, usedRatio } = gauge.current();
-    if (!refuses(level, batch.windowEnd !== undefined)) return undefined;
+    if (!refuses(level, isWindow)) return undefined;
     const used = `${(usedRatio * 100).toFixed(1)} %`;
     const text = `ledger: ${directory}: too little disk space left, in use: "${used}"`;
     return ledgerFailure('full', text);

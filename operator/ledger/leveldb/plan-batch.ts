@@ -53,7 +53,6 @@ export interface BatchPlan {
   readonly contents: Contents;
   /** The events that it stores, in order. */
   readonly events: readonly UsageEvent[];
-  /** One outcome for each request. */
   readonly outcomes: readonly WriteRequestOutcome[];
   /** Events that have the id of a stored event and differ from it. */
   readonly conflicts: readonly UsageEvent[];
@@ -308,7 +307,6 @@ function evidenceOperation({ key: text, value }: RecordChange): Operation {
   return { type: 'put', key, value: sealValue(keySeed(key), value) };
 }
 
-/** Extends a range so that it includes a time. */
 function widen(range: TimeBounds | undefined, time: number): TimeBounds {
   if (range === undefined) return { from: time, to: time };
   if (time < range.from) return { ...range, from: time };

@@ -13,15 +13,6 @@ import type { Store } from './store.ts';
 import type { LevelRequest } from './plan-batch.ts';
 import type { WriteRequestOutcome } from '../writer.ts';
 
-export interface RetentionOptions {
-  readonly directory: string;
-  readonly store: Store;
-  readonly submit: (request: LevelRequest) => Promise<WriteRequestOutcome>;
-  readonly gauge: DiskGauge;
-  readonly failpoint: Failpoints;
-  readonly logger: Logger;
-}
-
 /**
  * Deletes sealed segments that every cursor has passed, oldest first:
  * - those older than RETENTION (docs/reference/ledger-format.md#deletion);
@@ -29,7 +20,14 @@ export interface RetentionOptions {
  *
  * Runs one at a time. Failures are logged and the next run retries.
  */
-export function createRetention(options: RetentionOptions): Retain {
+export function createRetention(options: {
+  readonly directory: string;
+  readonly store: Store;
+  readonly submit: (request: LevelRequest) => Promise<WriteRequestOutcome>;
+  readonly gauge: DiskGauge;
+  readonly failpoint: Failpoints;
+  readonly logger: Logger;
+}): Retain {
   const { store, gauge, logger } = options;
   let running: Promise<void> | undefined;
 

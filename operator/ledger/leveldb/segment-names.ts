@@ -17,14 +17,12 @@ export function trashName(firstSequence: number): string {
   return segmentName(firstSequence).replace('segment', 'trash');
 }
 
-export interface SegmentDirectories {
+export async function listSegmentDirectories(directory: string): Promise<{
   /** First sequence numbers of the segments, ascending; the last one is active. */
   readonly segments: readonly number[];
   /** Directories that interrupted work has left. */
   readonly leftovers: readonly string[];
-}
-
-export async function listSegmentDirectories(directory: string): Promise<SegmentDirectories> {
+}> {
   const names = await readdir(directory);
   return {
     segments: names

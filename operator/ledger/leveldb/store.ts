@@ -30,7 +30,6 @@ export interface StoreOptions {
   readonly directory: string;
   readonly database: Database;
   readonly contents: Contents;
-  /** Filter of the active segment's ids. */
   readonly ids: IdFilter;
   readonly head: HeadFile;
   /** Records the window starts of stored events. */

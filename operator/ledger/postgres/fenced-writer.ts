@@ -13,21 +13,19 @@ import {
 } from './session.ts';
 import { beginText, commit, rollback, UnknownOutcomeError } from './transaction.ts';
 
-/** The row that one process at a time locks for writing, with `epoch`, `owner`, `last_batch`. */
-export interface FencedRow {
-  readonly table: string;
-  /** SQL condition that selects the row. */
-  readonly where: string;
-  /** Further columns to read. */
-  readonly columns: string;
-}
-
 export interface FencedWriterOptions {
   readonly database: LedgerDatabase;
   readonly durability: LedgerDurability;
   /** Timeout of an answer, including a commit's wait for the standby; milliseconds. */
   readonly answerMs: number;
-  readonly row: FencedRow;
+  /** The row that one process at a time locks for writing, with `epoch`, `owner`, `last_batch`. */
+  readonly row: {
+    readonly table: string;
+    /** SQL condition that selects the row. */
+    readonly where: string;
+    /** Further columns to read. */
+    readonly columns: string;
+  };
   readonly owner: string;
   readonly epoch: number;
   /** `last_batch` when this process took over. */

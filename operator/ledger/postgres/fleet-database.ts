@@ -49,7 +49,6 @@ class PostgresFleet implements FleetDatabase {
   readonly name: string;
   readonly #options: FleetDatabaseOptions;
   readonly #readers: Readers;
-  /** The streams that are open. */
   readonly #open = new Set<HubStreamStore>();
   #isMigrated = false;
   #entered: { readonly epoch: number; readonly writer: Promise<FencedWriter> } | undefined;

@@ -12,21 +12,13 @@ const TIMES = { expiry: 15_000, trust: 10_000, retry: 2_000, answer: 3_000, lock
 /** Reads the current epoch; the next holder waits for the end of the transaction. */
 export const LOCK_HUB_LEASE = 'select epoch from meterfeed_hub.lease for key share';
 
-export interface HubLeaseOptions {
-  readonly database: LedgerDatabase;
-  /** Unique for this process. */
-  readonly owner: string;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 /**
  * The lease row `meterfeed_hub.lease` of a database: its holder acts there as the hub
  * (docs/how-to/fleet.md#one-process-leads). A holder that cannot reach the database waits; later
  * the row shows whether another process has led meanwhile.
  */
 export class HubLease {
-  readonly #options: HubLeaseOptions;
+  readonly #options;
   #session: Session | undefined;
   #epoch: number | undefined;
   #seen = { row: '', owner: '', since: 0 };
@@ -34,7 +26,13 @@ export class HubLease {
   #answeredAt = -Infinity;
   #problem = '';
 
-  constructor(options: HubLeaseOptions) {
+  constructor(options: {
+    readonly database: LedgerDatabase;
+    /** Unique for this process. */
+    readonly owner: string;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
     this.#options = options;
   }
 

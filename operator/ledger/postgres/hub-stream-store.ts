@@ -144,7 +144,6 @@ function streamPrefix(schema: string): string {
   return `${schema}/`;
 }
 
-/** Selects the hub's cursors of a stream. */
 function cursorsStatement(schema: string): Statement {
   const prefix = streamPrefix(schema);
   return {

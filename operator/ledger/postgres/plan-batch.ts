@@ -17,7 +17,6 @@ export type PostgresRequest =
 
 /** The planned changes of a batch, before anything is written. */
 export interface StreamBatchPlan {
-  /** One outcome for each request. */
   readonly outcomes: readonly WriteRequestOutcome[];
   /** The number before the first accepted event. */
   readonly head: number;

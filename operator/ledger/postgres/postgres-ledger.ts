@@ -2,11 +2,11 @@ import type { LedgerDurability } from '../../settings/settings.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { compareWithAnchor } from '../anchor.ts';
 import type { Retain } from '../consumed-up-to.ts';
-import { planCommit, planMove, planRetire } from '../cursor-moves.ts';
 import type { Problems } from '../failures.ts';
 import type { Ledger, LedgerStats, WriteOutcome } from '../ledger.ts';
 import type { LedgerMetrics } from '../ledger-metrics.ts';
-import { Writer, encodeEvents, type Request } from '../writer.ts';
+import { LedgerWrites } from '../ledger-writes.ts';
+import { type Request, Writer, type WriteRequestOutcome } from '../writer.ts';
 import type { LedgerStore } from './ledger-store.ts';
 import type { PostgresRequest } from './plan-batch.ts';
 import type { RunQuery } from './readers.ts';
@@ -22,30 +22,28 @@ import {
 } from './reading.ts';
 import { verifyStream } from './verify.ts';
 
-export interface StreamLedgerOptions {
-  readonly retentionMs: number;
-  readonly durability: LedgerDurability;
-  readonly clock: Clock;
-  readonly store: LedgerStore;
-  readonly query: RunQuery;
-  readonly problems: Problems;
-  readonly metrics: LedgerMetrics;
-  readonly retain: Retain;
-  /** Called when the ledger is closed. */
-  readonly onClose: () => Promise<void>;
-}
-
 /** One stream's ledger, for its operator or a hub. Its bound methods can be passed on alone. */
-export class PostgresLedger implements Ledger {
-  readonly #options: StreamLedgerOptions;
+export class PostgresLedger extends LedgerWrites implements Ledger {
+  readonly #options;
   readonly #store: LedgerStore;
   readonly #writer: Writer<PostgresRequest>;
   #retentionMs: number;
   #bytes = 0;
   #standbyMissing = false;
-  #closing: Promise<void> | undefined;
 
-  constructor(options: StreamLedgerOptions) {
+  constructor(options: {
+    readonly retentionMs: number;
+    readonly durability: LedgerDurability;
+    readonly clock: Clock;
+    readonly store: LedgerStore;
+    readonly query: RunQuery;
+    readonly problems: Problems;
+    readonly metrics: LedgerMetrics;
+    readonly retain: Retain;
+    /** Called when the ledger is closed. */
+    readonly onClose: () => Promise<void>;
+  }) {
+    super(options);
     const { store, retentionMs, metrics } = options;
     this.#options = options;
     this.#store = store;
@@ -53,21 +51,6 @@ export class PostgresLedger implements Ledger {
     this.#retentionMs = retentionMs;
     metrics.observe(() => this.stats());
   }
-
-  readonly append: Ledger['append'] = async ({ events, records = [], windowEnd }) => {
-    const { clock, metrics } = this.#options;
-    const startedAt = clock.monotonic();
-    const outcome = await this.#writer.submit(
-      { kind: 'append', events: encodeEvents(events), records, windowEnd },
-      windowEnd === undefined,
-    );
-    if (outcome.kind === 'appended') {
-      const accepted = outcome.outcomes.filter((word) => word === 'accepted').length;
-      const duplicates = outcome.outcomes.filter((word) => word === 'duplicate').length;
-      metrics.appended(accepted, duplicates, (clock.monotonic() - startedAt) / 1_000);
-    }
-    return outcome;
-  };
 
   readonly read: Ledger['read'] = async (afterSequence, limit) => {
     const outcome = await readPage(this.#store.view(), afterSequence, limit);
@@ -94,39 +77,11 @@ export class PostgresLedger implements Ledger {
 
   readonly cursors: Ledger['cursors'] = () => [...this.#store.contents().cursors.values()];
 
-  readonly commitCursor: Ledger['commitCursor'] = (destination, sequence, { from, records } = {}) =>
-    this.#write({
-      kind: 'cursor',
-      destination,
-      records,
-      plan: (current, head) => planCommit(current, destination, sequence, head, from),
-    });
-
-  readonly moveCursor: Ledger['moveCursor'] = (destination, sequence) =>
-    this.#write({
-      kind: 'cursor',
-      destination,
-      plan: (_, head) => planMove(destination, sequence, head),
-    });
-
-  readonly retireCursor: Ledger['retireCursor'] = (destination, at) =>
-    this.#write({
-      kind: 'cursor',
-      destination,
-      plan: (current) => ({ kind: 'move', cursor: planRetire(current, at) }),
-    });
-
-  readonly dropCursor: Ledger['dropCursor'] = (destination) =>
-    this.#write({ kind: 'cursor', destination, plan: () => 'drop' });
-
   readonly record: Ledger['record'] = (key) =>
     readRecord(this.#options.query, this.#store.recordsAt(key), key);
 
   readonly records: Ledger['records'] = (prefix) =>
     readRecords(this.#options.query, this.#store.recordsAt(prefix), prefix);
-
-  readonly writeRecords: Ledger['writeRecords'] = (records) =>
-    this.#write({ kind: 'append', events: [], records });
 
   readonly compareWith: Ledger['compareWith'] = (anchor) => {
     const { ledgerId } = this.#store.contents().state;
@@ -175,12 +130,7 @@ export class PostgresLedger implements Ledger {
     };
   };
 
-  readonly close = (): Promise<void> => {
-    this.#closing ??= this.#close();
-    return this.#closing;
-  };
-
-  async #close(): Promise<void> {
+  protected override async end(): Promise<void> {
     await this.#writer.stop();
     this.#options.metrics.close();
     await this.#store.close();
@@ -193,9 +143,8 @@ export class PostgresLedger implements Ledger {
     return outcome === undefined || outcome.kind === 'appended' ? { kind: 'written' } : outcome;
   }
 
-  async #write(request: Request): Promise<WriteOutcome> {
-    const outcome = await this.#writer.submit(request, false);
-    return outcome.kind === 'failed' ? outcome : { kind: 'written' };
+  protected override submit(request: Request, bounded: boolean): Promise<WriteRequestOutcome> {
+    return this.#writer.submit(request, bounded);
   }
 
   async #measure(): Promise<void> {

@@ -15,28 +15,26 @@ import type { DatabaseRow, Session, Statement } from './session.ts';
 import { type StreamContents, stateOf, STREAM_COLUMNS, type StreamView } from './state.ts';
 import { writeBatch } from './write-batch.ts';
 
-export interface StreamStoreOptions {
-  readonly database: LedgerDatabase;
-  readonly durability: LedgerDurability;
-  readonly schema: string;
-  readonly owner: string;
-  /** The stream's contents when this process took over; it has this process's epoch. */
-  readonly contents: StreamContents;
-  readonly query: RunQuery;
-  readonly clock: Pick<Clock, 'now'>;
-  readonly answerMs: number;
-  readonly onConflict: (event: UsageEvent) => void;
-  readonly onError: (failure: LedgerFailure) => void;
-}
-
 /** A stream for its operator. Only this class writes it. */
 export class StreamStore implements LedgerStore {
   readonly heads: HeadWaiters;
-  readonly #options: StreamStoreOptions;
+  readonly #options;
   readonly #writer: FencedWriter;
   #contents: StreamContents;
 
-  constructor(options: StreamStoreOptions) {
+  constructor(options: {
+    readonly database: LedgerDatabase;
+    readonly durability: LedgerDurability;
+    readonly schema: string;
+    readonly owner: string;
+    /** The stream's contents when this process took over; it has this process's epoch. */
+    readonly contents: StreamContents;
+    readonly query: RunQuery;
+    readonly clock: Pick<Clock, 'now'>;
+    readonly answerMs: number;
+    readonly onConflict: (event: UsageEvent) => void;
+    readonly onError: (failure: LedgerFailure) => void;
+  }) {
     const { schema, contents } = options;
     const { epoch, lastBatch } = contents.state;
     this.#options = options;

@@ -92,7 +92,6 @@ select key, value from ${schema}.record
   where ${PUBLISHED.map((prefix) => `starts_with(key, '${prefix}')`).join(' or ')};
 `;
 
-/** Tables of segments, batches and evidence. */
 const batchTables = (schema: string): string => `
 -- Events that follow each other in one week.
 create table ${schema}.segment (

@@ -10,13 +10,6 @@ export interface Closing extends Window {
   readonly closedAt: number;
 }
 
-/** What one closing of a window adds to the evidence of a tenant. */
-export interface EvidenceRecord extends Closing {
-  readonly changes: EvidenceChanges | undefined;
-  /** Encoded; `decodeAmounts` reads them. */
-  readonly amounts: Buffer;
-}
-
 /** Record of a tenant whose evidence is not stored from here on. */
 export const LEFT_OUT = '';
 
@@ -43,7 +36,11 @@ export function encodeEvidence(
 }
 
 /** Throws if the text is damaged. */
-export function decodeEvidence(text: string): EvidenceRecord {
+export function decodeEvidence(text: string): Closing & {
+  readonly changes: EvidenceChanges | undefined;
+  /** Encoded; `decodeAmounts` reads them. */
+  readonly amounts: Buffer;
+} {
   const bytes = zstdDecompressSync(Buffer.from(text, 'base64'), { maxOutputLength: MAX_BYTES });
   const at = bytes.indexOf(BETWEEN);
   const [start, end, closedAt, changed] = JSON.parse(bytes.toString('utf8', 0, at)) as [

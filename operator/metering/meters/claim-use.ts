@@ -28,13 +28,6 @@ export interface ClaimUse {
   readonly holders: readonly Holders[];
 }
 
-/** Timelines of claim use, derived from those of claims and pods. */
-export interface ClaimUses {
-  namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<ClaimUse>>]>;
-  inNamespace(namespace: string): Iterable<Timeline<ClaimUse>>;
-  late(): Iterable<Timeline<ClaimUse>>;
-}
-
 /** A use before the other claims of its devices are known. */
 type Use = Omit<ClaimUse, 'holders'>;
 
@@ -48,9 +41,11 @@ const asBilled: SpansOf = (timeline) => timeline.billed ?? timeline.spans;
  * run before its claims are allocated, and they are deallocated only after it ends. So the pod's
  * own API times bound the use, whatever the delays of controllers or watches.
  */
-export function claimUses(
-  observation: Pick<ObservationReader, 'pods' | 'resourceClaims'>,
-): ClaimUses {
+export function claimUses(observation: Pick<ObservationReader, 'pods' | 'resourceClaims'>): {
+  namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<ClaimUse>>]>;
+  inNamespace(namespace: string): Iterable<Timeline<ClaimUse>>;
+  late(): Iterable<Timeline<ClaimUse>>;
+} {
   const { pods, resourceClaims } = observation;
   const after = usesBy(observation, known);
   const isLate = [...resourceClaims.late(), ...pods.late()].length > 0;

@@ -18,7 +18,6 @@ import {
 import { nodesByName } from './node-owners.ts';
 import { createWindowVisitor, onLateNodes, type WindowSpan, visitPast } from './window-spans.ts';
 
-/** The two charges of a pod. */
 interface PodCharges {
   readonly cpu: Charge;
   readonly memory: Charge;
@@ -48,7 +47,6 @@ export const meterCpuAndMemory: Meter = function* (input) {
   yield* pods.measurePast();
 };
 
-/** Measures CPU and memory of one pod at a time. */
 function createPodMeter(input: MeterInput) {
   const nodeAt = nodesByName(input);
   const chargesFor = createChargeCache(input);
@@ -80,7 +78,6 @@ function createPodMeter(input: MeterInput) {
     });
   };
   return {
-    /** Charges one pod inside the window. */
     measure: createWindowVisitor(input, visit, visitFree),
     /** Charges what is carried into the window, one pod at a step. */
     measurePast: () =>

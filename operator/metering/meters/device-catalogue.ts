@@ -50,7 +50,6 @@ const MOST_GPUS_OF_NODE = 1_024;
 
 type SliceSpan = Span<DeviceSlice>;
 
-/** The slices of one pool. */
 interface Pool {
   readonly driver: string;
   readonly spans: SliceSpan[];

@@ -15,7 +15,6 @@ import { identityKey } from './tally.ts';
  * rounded to nine decimals and signed; reversed usage is below zero.
  */
 export interface Explanation {
-  /** Event id. */
   readonly id: string;
   /** Measured inside the window. */
   readonly measured: number;
@@ -27,7 +26,6 @@ export interface Explanation {
   readonly addsUp: boolean;
   /** The subjects of the shares, each listed once. */
   readonly subjects: readonly Subject[];
-  /** Names of nodes. */
   readonly nodes: readonly string[];
   readonly shares: readonly Share[];
   readonly remainder: { readonly count: number; readonly quantity: number };
@@ -164,7 +162,6 @@ const NOTHING_LEFT_OUT = { count: 0, quantity: 0 };
 
 interface ExplainedObject {
   readonly subject: Subject | undefined;
-  /** Name of the node. */
   readonly node: string | null;
   readonly uid: string;
   readonly name: string;

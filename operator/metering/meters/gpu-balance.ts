@@ -75,14 +75,7 @@ function noteStrays(stretch: NodeStretch, allocations: readonly GpuAllocation[],
 }
 
 /** The GPUs of one model on a node at one moment, in {@link UNITS_PER_GPU}. */
-interface Moment {
-  readonly type: string;
-  readonly installed: bigint;
-  readonly idle: bigint;
-  readonly downtime: bigint;
-  readonly system: bigint;
-  readonly overlap: bigint;
-}
+type Moment = Pick<GpuBalance, 'type' | 'installed' | 'idle' | 'downtime' | 'system' | 'overlap'>;
 
 function momentsOf(
   stretch: NodeStretch,

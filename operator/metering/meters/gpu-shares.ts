@@ -1,13 +1,9 @@
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
-import type { GpuShare } from './meter-reports.ts';
+import type { GpuBalance, GpuShare } from './meter-reports.ts';
 
 /** GPUs of a model on a node at one moment, in {@link UNITS_PER_GPU}, with their allocations. */
-export interface SharedMoment {
-  readonly type: string;
-  readonly installed: bigint;
-  readonly idle: bigint;
-  readonly downtime: bigint;
-  readonly system: bigint;
+interface SharedMoment
+  extends Pick<GpuBalance, 'type' | 'installed' | 'idle' | 'downtime' | 'system'> {
   /** The tenant cluster that is billed the complete node. */
   readonly owner: TenantCluster | undefined;
   readonly isDown: boolean;

@@ -64,7 +64,6 @@ function requestedInAll(extended: ReadonlyMap<string, number>): HamiQuery {
   };
 }
 
-/** A pod's share of one device. */
 interface HamiDeviceShare {
   readonly device: HamiDevice;
   readonly units: bigint;

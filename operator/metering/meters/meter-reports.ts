@@ -100,7 +100,6 @@ export interface GpuShare {
 export interface GpuUse {
   /** As GPU hours. */
   billed: bigint;
-  /** As downtime. */
   downtime: bigint;
   /** To another tenant than the one that is billed the complete node. */
   overlap: bigint;

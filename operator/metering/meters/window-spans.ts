@@ -3,6 +3,7 @@ import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { ObjectLabels } from '../timelines/object-labels.ts';
 import type { LateNamespace } from '../timelines/tenant-cluster-timeline.ts';
 import { candidatesFor, type Tenancy } from '../timelines/tenancy.ts';
+import type { TimelineReader } from '../timelines/timeline-rules.ts';
 import { type Span, type Timeline, uncertainOf } from '../timelines/timeline.ts';
 import type { MeterInput } from './meter.ts';
 import { noteUnattributed } from './meter-reports.ts';
@@ -30,11 +31,7 @@ export interface WindowSpan<S> {
 }
 
 /** The timelines of a kind, as `Timelines` provides them. */
-export interface TimelineView<S> {
-  namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]>;
-  inNamespace(namespace: string): Iterable<Timeline<S>>;
-  late(): Iterable<Timeline<S>>;
-}
+export type TimelineView<S> = Pick<TimelineReader<S>, 'namespaces' | 'inNamespace' | 'late'>;
 
 interface SpansPass {
   readonly carried: boolean;

@@ -21,7 +21,6 @@ export interface MachineRecord extends Projected {
   readonly ids: readonly string[];
   /** Name of the only cluster that the node can belong to; absent where the record has none. */
   readonly cluster?: string;
-  /** Name of its node. */
   readonly nodeName?: string;
   readonly labels: Readonly<Record<string, string>>;
   /** Nanocores and nano-bytes; 0 where the record does not say. */

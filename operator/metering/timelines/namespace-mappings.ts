@@ -5,7 +5,6 @@ import { CREATION_STEP_MS, REPORTING_DELAY_MS } from './sighting.ts';
 /** A host namespace that was a tenant cluster's during `[from, to)`, because its syncer maps it. */
 export interface NamespaceMapping {
   readonly namespace: string;
-  /** Id of the tenant cluster. */
   readonly cluster: string;
   /** Milliseconds since the epoch; `to` is Infinity while it lasts. */
   readonly from: number;

@@ -1,3 +1,4 @@
+import type { OwnershipLabels } from '../../discovery/attribution.ts';
 import { claimText, hasControlPlaneLabels } from '../../discovery/control-plane.ts';
 import type { RawObject } from '../../kubernetes/source.ts';
 import { listAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
@@ -9,26 +10,11 @@ import { type Api, API_OF_HOST, createSharedValues } from './shared-values.ts';
  * `release` where a tenant sets them. It copies `app` verbatim, so a tenant can set that to
  * anything.
  */
-export interface ObjectLabels {
-  /** `vcluster.loft.sh/managed-by`: name of the tenant cluster that synced the object. */
-  readonly managedBy?: string;
+export interface ObjectLabels extends OwnershipLabels {
   /** `vcluster.loft.sh/namespace`: namespace inside the tenant cluster. */
   readonly virtualNamespace?: string;
-  readonly app?: string;
-  readonly release?: string;
-  /** The owner by the labels of a tenant kind other than vCluster. */
-  readonly claim?: string;
   /** The queue that admitted a pod. Anyone who may label the pod can name another one. */
   readonly queue?: string;
-  /** KubeVirt made it for a virtual machine: its pod or disk, by owner references, not labels. */
-  readonly virtualMachine?: true;
-  /**
-   * Name of the StatefulSet, DaemonSet or Deployment that runs the pod, `''` without one. Only set
-   * for pods that look like a control plane's.
-   */
-  readonly runBy?: string;
-  /** A pod or claim that looks like a control plane's but may use GPUs. */
-  readonly holdsGpus?: true;
 }
 
 const MANAGED_BY = 'vcluster.loft.sh/managed-by';

@@ -10,7 +10,17 @@ export interface ProviderStatement {
    * Labels of the machine's record, overridden by `privateNodeLabels`; read as a node's labels are.
    */
   readonly labels: Readonly<Record<string, string>>;
-  readonly record?: MachineFacts;
+  /** The fields of a machine's record besides its labels. */
+  readonly record?: {
+    /** Nanocores and nano-bytes; 0 where the record does not say. */
+    readonly cpu: bigint;
+    readonly memory: bigint;
+    readonly extended: ReadonlyMap<string, ExtendedResource>;
+    /** The record reports the machine as down. */
+    readonly down: boolean;
+    /** Since when it is down, milliseconds since the epoch; absent where the record has no time. */
+    readonly downSince?: number;
+  };
   /** The source of the statement; undefined where the provider states nothing. */
   readonly source?: string;
 }
@@ -18,25 +28,12 @@ export interface ProviderStatement {
 /** The source name of a TenantOverride's labels; a record's name may stand before it. */
 export const PRIVATE_NODE_LABELS = 'privateNodeLabels';
 
-/** The fields of a machine's record besides its labels. */
-export interface MachineFacts {
-  /** Nanocores and nano-bytes; 0 where the record does not say. */
-  readonly cpu: bigint;
-  readonly memory: bigint;
-  readonly extended: ReadonlyMap<string, ExtendedResource>;
-  /** The record reports the machine as down. */
-  readonly down: boolean;
-  /** Since when it is down, milliseconds since the epoch; absent where the record has no time. */
-  readonly downSince?: number;
-}
-
 interface Readings {
   readonly node: NodeView;
   /** The state by the tenant's API. */
   readonly reported: NodeState;
   readonly statement: ProviderStatement;
   readonly settings: NodeSettings;
-  /** The node's spans so far. */
   readonly spans: readonly Span<NodeState>[];
   /** Wall clock, milliseconds. */
   readonly at: number;
@@ -107,7 +104,6 @@ type FieldReader = (state: NodeState) => string | bigint | undefined;
 const PLAIN_FIELDS = ['zone', 'region', 'instanceType', 'sku'] as const;
 type PlainField = (typeof PLAIN_FIELDS)[number];
 
-/** The node as the provider's record describes it. */
 function inItsPlace(node: NodeView, { labels, record }: ProviderStatement): NodeView {
   const { cpu = 0n, memory = 0n, extended = new Map() } = record ?? {};
   return { ...node, labels, cpu, memory, extended, taints: [] };

@@ -135,14 +135,9 @@ function isPod(consumer: RawObject): boolean {
 }
 
 /** A resource claim's state while it is allocated: nobody else can use its devices. */
-export interface ClaimState {
-  readonly labels: ObjectLabels;
-  readonly allocation: ClaimAllocation;
-  /** uids of the pods it is reserved for. */
-  readonly pods: readonly string[];
-  /** It is reserved for something that is no pod. */
-  readonly otherConsumer: boolean;
-}
+export type ClaimState = Required<
+  Pick<ResourceClaimView, 'labels' | 'allocation' | 'pods' | 'otherConsumer'>
+>;
 
 /**
  * Follows a claim from its allocation to its deallocation. A resumed watch reports all missed

@@ -27,12 +27,7 @@ export interface VolumeClaimView extends Projected {
 }
 
 /** A bound claim's billing state. */
-export interface VolumeState {
-  readonly labels: ObjectLabels;
-  /** Nano-bytes. */
-  readonly size: bigint;
-  readonly storageClass: string;
-}
+export type VolumeState = Pick<VolumeClaimView, 'labels' | 'size' | 'storageClass'>;
 
 const BETA_STORAGE_CLASS = 'volume.beta.kubernetes.io/storage-class';
 
@@ -92,9 +87,7 @@ export interface LoadBalancerView extends Projected {
 }
 
 /** A load balancer's billing state: it exists and has an owner. */
-export interface LoadBalancerState {
-  readonly labels: ObjectLabels;
-}
+export type LoadBalancerState = Pick<LoadBalancerView, 'labels'>;
 
 /**
  * Reads the fields of a Service of type LoadBalancer that bear on billing; undefined for other
@@ -141,9 +134,7 @@ export interface WorkloadView extends Projected {
 }
 
 /** A control plane workload's billing state: a replica of it is ready. */
-export interface WorkloadState {
-  readonly labels: ObjectLabels;
-}
+export type WorkloadState = Pick<WorkloadView, 'labels'>;
 
 /**
  * Reads the fields of a control plane workload that bear on instance hours; undefined for a

@@ -65,7 +65,6 @@ export class UnwrittenTimelines<T extends Projected, S> {
     return this.#dirty.has(timeline);
   }
 
-  /** Notes that a timeline changed. */
   noteChanged(timeline: Tracked<T, S>): void {
     timeline.dirty = true;
     this.#dirty.add(timeline);

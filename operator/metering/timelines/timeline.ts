@@ -104,7 +104,6 @@ export function spansBefore<S>(spans: readonly Span<S>[], at: number): readonly 
     .map((span) => (span.to <= at ? span : endedAt(span, at)));
 }
 
-/** Ends a span at a known moment. */
 function endedAt<S>({ from, state, uncertainFrom }: Span<S>, to: number): Span<S> {
   return { from, to, state, uncertainFrom };
 }

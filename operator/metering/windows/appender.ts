@@ -6,7 +6,6 @@ import type { TraceSpan } from '../../telemetry/tracer.ts';
 
 /** Why appending stopped. */
 export type AppendEnd =
-  /** The caller aborted. */
   | { readonly kind: 'aborted' }
   /** The ledger is fenced or damaged. The process has to stop. */
   | { readonly kind: 'ledger'; readonly reason: string };
@@ -26,19 +25,17 @@ export interface Appender {
   mayAppend(): boolean;
 }
 
-export interface AppenderOptions {
+const FIRST_DELAY_MS = 500;
+const MAX_DELAY_MS = 30_000;
+
+export function createAppender(options: {
   readonly ledger: Pick<Ledger, 'append' | 'stats'>;
   readonly clock: Clock;
   readonly random: () => number;
   readonly logger: Logger;
   /** Shows how late the window is while the append fails. */
   readonly metrics?: Pick<CollectorMetrics, 'lagSeconds'>;
-}
-
-const FIRST_DELAY_MS = 500;
-const MAX_DELAY_MS = 30_000;
-
-export function createAppender(options: AppenderOptions): Appender {
+}): Appender {
   const { ledger, clock, random, logger, metrics } = options;
   let paused = false;
   const persist = async (batch: AppendBatch, signal: AbortSignal): Promise<Appended> => {

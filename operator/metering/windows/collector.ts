@@ -13,7 +13,7 @@ import { DueWindows } from './due-windows.ts';
 import { createGaps, type Gap, GAP_PREFIX, type UsageFailure } from './gaps.ts';
 import type { RestoredJournal } from './journal.ts';
 import { NodeRefresh } from './node-refresh.ts';
-import { PrivateNodeNotices } from './private-node-limit.ts';
+import { PrivateNodeNotices, type TenantNotice } from './private-node-limit.ts';
 import type { PodMetricsReader } from './pod-metrics.ts';
 import { Quarantine } from './quarantine.ts';
 import { createWindowReports, REPORT_PREFIX } from './report-store.ts';
@@ -53,13 +53,6 @@ export interface CollectorOptions {
   readonly logger: Logger;
   readonly metrics: CollectorMetrics;
   readonly explanations: Pick<Explanations, 'recordsFor'>;
-}
-
-export interface QuarantinedTenant {
-  readonly tenantCluster: string;
-  readonly reason: string;
-  /** Milliseconds since the epoch. */
-  readonly since: number;
 }
 
 /** Longest sleep of the loop, so that it notices a step of the wall clock. */
@@ -162,7 +155,7 @@ export class Collector {
    * Tenant clusters that are missing from windows, completely or with some nodes. Something of
    * theirs threw an error or exceeded a limit.
    */
-  quarantinedTenants(): readonly QuarantinedTenant[] {
+  quarantinedTenants(): readonly TenantNotice[] {
     const { current } = this.#options.observation.tenantClusters;
     const quarantined = this.#quarantine.list().flatMap(({ name, reason, since }) => {
       return tenantClustersOf(name, current).map((tenantCluster) => ({

@@ -4,7 +4,6 @@ import { toSeconds } from './gpu-report.ts';
 
 /** Usage of control plane pods in a window (docs/how-to/operate.md#control-planes). */
 export interface ControlPlaneReport {
-  /** Number of pods. */
   readonly total: number;
   /** Core-seconds by the tenant cluster's basis. Nobody is billed for them. */
   readonly cpuSeconds: number;

@@ -17,17 +17,6 @@ export interface DueWindow {
   readonly members: readonly ScopeState[];
 }
 
-export interface DueWindowsOptions {
-  readonly scopes: Scopes;
-  readonly observation: Observation;
-  readonly settings: () => Settings;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly gaps: Gaps;
-  readonly quarantine: Pick<Quarantine, 'reason'>;
-  readonly metrics: CollectorMetrics;
-}
-
 /** Gap source of scopes whose own objects block them. */
 const QUARANTINE = 'quarantine';
 const STARTING: Obstacle = { source: 'startup', reason: 'not listed yet' };
@@ -47,12 +36,21 @@ const FIRST_PASS_MS = 10_000;
 
 /** Finds the windows that can be closed, and notes gaps for those that cannot. */
 export class DueWindows {
-  readonly #options: DueWindowsOptions;
+  readonly #options;
   readonly #startedAt: number;
   /** When the first window could have been closed if discovery had finished. */
   #readyAt: number | undefined;
 
-  constructor(options: DueWindowsOptions) {
+  constructor(options: {
+    readonly scopes: Scopes;
+    readonly observation: Observation;
+    readonly settings: () => Settings;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly gaps: Gaps;
+    readonly quarantine: Pick<Quarantine, 'reason'>;
+    readonly metrics: CollectorMetrics;
+  }) {
     this.#options = options;
     this.#startedAt = options.clock.now();
   }

@@ -21,26 +21,24 @@ export interface SeparateScope extends ScopeState {
   readonly namespace: string;
 }
 
-export interface HostScopeOptions {
-  readonly kind: HostKind;
-  readonly progress: ScopeProgress;
-  /** Whether the first list of a watch has arrived. */
-  readonly isListed: (watch: WatchedSource) => boolean;
-  /** Ids of the tenant clusters in a namespace. Gaps of the namespace name them. */
-  readonly tenantClustersIn: (namespace: string) => readonly string[];
-}
-
 /** The windows of one kind of usage on this cluster: all namespaces except the separate ones. */
 export class HostScope implements ScopeState {
   readonly scope: Scope;
   progress: ScopeProgress;
   learntUntil = 0;
-  readonly #options: HostScopeOptions;
+  readonly #options;
   readonly #separate = new Map<string, SeparateScope>();
   /** Excludes the separate namespaces. */
   #observation: ObservationReader;
 
-  constructor(options: HostScopeOptions) {
+  constructor(options: {
+    readonly kind: HostKind;
+    readonly progress: ScopeProgress;
+    /** Whether the first list of a watch has arrived. */
+    readonly isListed: (watch: WatchedSource) => boolean;
+    /** Ids of the tenant clusters in a namespace. Gaps of the namespace name them. */
+    readonly tenantClustersIn: (namespace: string) => readonly string[];
+  }) {
     const { kind } = options;
     this.#options = options;
     this.progress = options.progress;

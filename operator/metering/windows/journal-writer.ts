@@ -28,23 +28,6 @@ import { isTenant, type TenantScopeState } from './tenant-scopes.ts';
 import { TenantClusterTexts } from './tenant-cluster-texts.ts';
 import type { UnseenStretches } from './unseen-stretches.ts';
 
-export interface JournalWriterOptions {
-  readonly observation: Observation;
-  readonly restored: Pick<RestoredJournal, 'state'>;
-  readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id'>[];
-  readonly ledger: Pick<Ledger, 'writeRecords'>;
-  readonly scopes: Scopes;
-  /** Queue of what the watches of this cluster deliver. */
-  readonly arrivals: QueuedArrivals;
-  readonly gaps: Gaps;
-  readonly unseen: Pick<UnseenStretches, 'note'>;
-  readonly quarantine: Quarantine;
-  /** Time that earlier windows billed too much and that is not given back yet. */
-  readonly reversals: () => readonly Reversal[];
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 const PODS_PER_WRITE = 2_000;
 
 /** Resume point of each watch, by name. */
@@ -52,7 +35,7 @@ type WatchPoints = ReturnType<Scopes['watchPoints']>;
 
 /** Writes what a restart needs: with every window, and between windows. */
 export class JournalWriter {
-  readonly #options: JournalWriterOptions;
+  readonly #options;
   readonly #tenants: TenantJournal;
   readonly #clusterTexts = new TenantClusterTexts();
   /** By kind, the uids of objects of this cluster that could not be written. */
@@ -69,7 +52,22 @@ export class JournalWriter {
   /** Version of the tenant clusters that were drained last. */
   #tenantClusters: number;
 
-  constructor(options: JournalWriterOptions) {
+  constructor(options: {
+    readonly observation: Observation;
+    readonly restored: Pick<RestoredJournal, 'state'>;
+    readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id'>[];
+    readonly ledger: Pick<Ledger, 'writeRecords'>;
+    readonly scopes: Scopes;
+    /** Queue of what the watches of this cluster deliver. */
+    readonly arrivals: QueuedArrivals;
+    readonly gaps: Gaps;
+    readonly unseen: Pick<UnseenStretches, 'note'>;
+    readonly quarantine: Quarantine;
+    /** Time that earlier windows billed too much and that is not given back yet. */
+    readonly reversals: () => readonly Reversal[];
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
     this.#options = options;
     const { observation, restored, restoredTenants = [], quarantine } = options;
     const known = restoredTenants.map(({ id }) => id);

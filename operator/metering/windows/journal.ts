@@ -166,7 +166,8 @@ function watchesOf(
   );
 }
 
-export interface TimelineRestorerOptions {
+/** Restores the timelines of one kind and returns where its watch resumes. */
+export function createTimelineRestorer(options: {
   readonly ledger: Pick<Ledger, 'records'>;
   /** Key prefix before the kind. */
   readonly prefix: string;
@@ -174,10 +175,7 @@ export interface TimelineRestorerOptions {
   readonly logger: Logger;
   /** Lets probes be answered while tens of thousands of objects are read. */
   readonly slice: TimeSlice;
-}
-
-/** Restores the timelines of one kind and returns where its watch resumes. */
-export function createTimelineRestorer(options: TimelineRestorerOptions) {
+}) {
   const { ledger, prefix, watches, logger, slice } = options;
   const api = {};
   return async <T extends Observed, S>(

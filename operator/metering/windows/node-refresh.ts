@@ -4,19 +4,17 @@ import type { Observation } from '../timelines/observation.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import { TimeSlice } from '../../telemetry/time-slice.ts';
 
-export interface NodeRefreshOptions {
-  readonly observation: Pick<Observation, 'nodes' | 'gpuNodes'>;
-  readonly settings: () => Settings;
-  readonly clock: Clock;
-}
-
 /** Reads the timelines of this cluster's nodes again when the settings in force have changed. */
 export class NodeRefresh {
-  readonly #options: NodeRefreshOptions;
+  readonly #options;
   /** The settings of the last reading. */
   #readBy: NodeSettings | undefined;
 
-  constructor(options: NodeRefreshOptions) {
+  constructor(options: {
+    readonly observation: Pick<Observation, 'nodes' | 'gpuNodes'>;
+    readonly settings: () => Settings;
+    readonly clock: Clock;
+  }) {
     this.#options = options;
   }
 

@@ -53,7 +53,6 @@ interface PrivateNode {
   readonly state: NodeState;
 }
 
-/** The node's last state within the window. */
 function stateWithin(
   { spans }: Timeline<NodeState>,
   { start, end }: Window,
@@ -93,18 +92,18 @@ function reasonOf({ excluded, limit }: ExcludedNodes): string {
   return `${excluded} private nodes exceed the ${limit} of maxPrivateNodes and are not billed`;
 }
 
-/** Shown for a tenant cluster with excluded nodes. */
-interface Notice {
+/** Why windows lack usage of a tenant cluster. */
+export interface TenantNotice {
   readonly tenantCluster: string;
   readonly reason: string;
-  /** End of the first window with excluded nodes, milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   readonly since: number;
 }
 
 /** Tenant clusters that had excluded nodes in their last window. */
 export class PrivateNodeNotices {
   readonly #logger: Logger;
-  readonly #notices = new Map<string, Notice>();
+  readonly #notices = new Map<string, TenantNotice>();
 
   constructor(logger: Logger) {
     this.#logger = logger;
@@ -123,12 +122,11 @@ export class PrivateNodeNotices {
     }
   }
 
-  /** Removes a tenant cluster that is gone. */
   forget(tenantCluster: string): void {
     this.#notices.delete(tenantCluster);
   }
 
-  list(): readonly Notice[] {
+  list(): readonly TenantNotice[] {
     return [...this.#notices.values()];
   }
 }

@@ -3,16 +3,6 @@ import type { Window } from '../../model/window.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 
-export interface PrivateNodeWatchOptions {
-  /** Highest share of downtime of a tenant cluster's private nodes, in percent. */
-  readonly mostDownPercent: () => number;
-  readonly metrics: Pick<
-    CollectorMetrics,
-    'privateNodeFlaps' | 'privateNodeRelabels' | 'privateNodeDowntimeExceeded'
-  >;
-  readonly logger: Logger;
-}
-
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 /** A share of less node time means nothing. */
@@ -39,10 +29,18 @@ interface Remembered {
  * 2. Nodes become a cheaper kind.
  */
 export class PrivateNodeWatch {
-  readonly #options: PrivateNodeWatchOptions;
+  readonly #options;
   readonly #tenants = new Map<string, Remembered>();
 
-  constructor(options: PrivateNodeWatchOptions) {
+  constructor(options: {
+    /** Highest share of downtime of a tenant cluster's private nodes, in percent. */
+    readonly mostDownPercent: () => number;
+    readonly metrics: Pick<
+      CollectorMetrics,
+      'privateNodeFlaps' | 'privateNodeRelabels' | 'privateNodeDowntimeExceeded'
+    >;
+    readonly logger: Logger;
+  }) {
     this.#options = options;
   }
 

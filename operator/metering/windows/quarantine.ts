@@ -11,13 +11,6 @@ export interface QuarantinedScope {
   readonly since: number;
 }
 
-export interface QuarantineOptions {
-  readonly clock: Clock;
-  readonly random: () => number;
-  readonly logger: Logger;
-  readonly metrics: Pick<CollectorMetrics, 'quarantined'>;
-}
-
 const BACKOFF = { baseMs: 60_000, capMs: 3_600_000 } as const;
 
 interface Entry extends QuarantinedScope {
@@ -34,10 +27,15 @@ interface Entry extends QuarantinedScope {
  * stored: a restart retries at once, and what fails again is quarantined again.
  */
 export class Quarantine {
-  readonly #options: QuarantineOptions;
+  readonly #options;
   readonly #entries = new Map<string, Entry>();
 
-  constructor(options: QuarantineOptions) {
+  constructor(options: {
+    readonly clock: Clock;
+    readonly random: () => number;
+    readonly logger: Logger;
+    readonly metrics: Pick<CollectorMetrics, 'quarantined'>;
+  }) {
     this.#options = options;
   }
 

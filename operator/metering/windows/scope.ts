@@ -36,11 +36,6 @@ export interface WatchPoint {
   readonly knownAt: number;
 }
 
-/** Timelines as the collector settles them. */
-export interface Settleable {
-  settle(end: number): void;
-}
-
 /**
  * Everything that is measured from the same watches and therefore closed together. A scope whose
  * watch failed waits while the others continue. No window of it is ever metered by half
@@ -53,7 +48,9 @@ export interface Scope {
   /** What its meters read. Only its own timelines may stand for closed windows. */
   readonly observation: ObservationReader;
   /** The timelines that it settles; no other scope settles them. */
-  readonly timelines: readonly Settleable[];
+  readonly timelines: readonly {
+    settle(end: number): void;
+  }[];
   /** Set if its observation is that of a tenant cluster with private nodes. */
   readonly privateNodes?: true;
   /** Set if the scope is a single namespace with separate windows. */
@@ -68,7 +65,6 @@ export interface Scope {
 
 /** How long a window waits for late data. All times are wall clock, milliseconds. */
 export interface Settling {
-  /** The window's end. */
   readonly end: number;
   /** The setting settlingDelay. */
   readonly delayMs: number;

@@ -50,11 +50,6 @@ export interface ScopesOptions {
   readonly wantedMs: () => number;
 }
 
-/** Timelines with the watches that feed them. */
-interface Watched extends HostTimelines {
-  readonly sources: readonly WatchedSource[];
-}
-
 /** What a watch lists: one namespace, or everything. */
 interface ListedNamespaces {
   readonly namespace: string | undefined;
@@ -69,7 +64,10 @@ export class Scopes {
   readonly #restored: CollectorState | undefined;
   readonly #lastWindowEnd: number;
   readonly #tenantClustersIn: (namespace: string) => readonly string[];
-  readonly #watched: readonly Watched[];
+  /** Timelines with the watches that feed them. */
+  readonly #watched: readonly (HostTimelines & {
+    readonly sources: readonly WatchedSource[];
+  })[];
   /** Watches whose first list has arrived and has been compared with the journal. */
   readonly #listed = new Set<WatchedSource>();
 

@@ -39,7 +39,6 @@ interface StoredTenantState {
 
 /** What a start found of one tenant cluster. */
 export interface RestoredTenantApi {
-  /** Id of the tenant cluster. */
   readonly id: string;
   /** With the restored timelines. */
   readonly observation: Observation;

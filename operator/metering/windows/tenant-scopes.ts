@@ -20,7 +20,6 @@ export const TENANT_API = 'tenant-api';
  * (docs/explanation/nodes.md#private-nodes).
  */
 export interface TenantObjects {
-  /** Id of the tenant cluster. */
   readonly id: string;
   /** Timelines of its objects. The tenant cluster itself is the only one in it. */
   readonly observation: Observation;
@@ -96,7 +95,13 @@ export interface TenantScopes {
   drop(id: string): void;
 }
 
-export interface TenantScopesOptions {
+const PRIVATE_METERS = metersAt('private nodes');
+const METERS = PRIVATE_METERS.map(({ measure }) => measure);
+
+/** The kinds of objects that meters of private nodes read. */
+export const PRIVATE_OBJECTS = objectsOf(PRIVATE_METERS);
+
+export function createTenantScopes(options: {
   readonly tenants: TenantObjectsList;
   /** Progress of each, from the journal. */
   readonly restored: ReadonlyMap<string, ScopeProgress>;
@@ -105,15 +110,7 @@ export interface TenantScopesOptions {
   readonly wantedMs: () => number;
   /** Number of the newest tenant cluster that discovery has found. */
   readonly learnt: () => number;
-}
-
-const PRIVATE_METERS = metersAt('private nodes');
-const METERS = PRIVATE_METERS.map(({ measure }) => measure);
-
-/** The kinds of objects that meters of private nodes read. */
-export const PRIVATE_OBJECTS = objectsOf(PRIVATE_METERS);
-
-export function createTenantScopes(options: TenantScopesOptions): TenantScopes {
+}): TenantScopes {
   const { tenants } = options;
   /** Each is used once. A tenant cluster that returns with its id starts without the journal. */
   const restored = new Map(options.restored);

@@ -4,12 +4,6 @@ import { type Gaps, UNSEEN } from './gaps.ts';
 import type { Scopes, UnseenStretch } from './scopes.ts';
 import { TENANT_API, type TenantScopeState } from './tenant-scopes.ts';
 
-export interface UnseenStretchesOptions {
-  readonly scopes: Pick<Scopes, 'unseen' | 'windowMs'>;
-  readonly gaps: Pick<Gaps, 'note'>;
-  readonly metrics: Pick<CollectorMetrics, 'gapSeconds'>;
-}
-
 /** Slices list devices. Nobody is billed for the lifetime of a slice. */
 const SLICES = 'resourceslices';
 
@@ -22,11 +16,15 @@ const TOLERATED_WINDOWS = 2;
  * billed normally. Objects that came and went within it are unknown.
  */
 export class UnseenStretches {
-  readonly #options: UnseenStretchesOptions;
+  readonly #options;
   /** Stretches that were read once, so that a removed gap does not come back. */
   readonly #read = new WeakSet<Bracket>();
 
-  constructor(options: UnseenStretchesOptions) {
+  constructor(options: {
+    readonly scopes: Pick<Scopes, 'unseen' | 'windowMs'>;
+    readonly gaps: Pick<Gaps, 'note'>;
+    readonly metrics: Pick<CollectorMetrics, 'gapSeconds'>;
+  }) {
     this.#options = options;
   }
 

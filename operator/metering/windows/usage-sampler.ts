@@ -25,7 +25,6 @@ export interface UsageList {
   /** Whether the usage of a namespace's pods is needed. */
   wants(namespace: string): boolean;
   findPod(namespace: string, name: string): PodView | undefined;
-  /** Where the samples go. */
   readonly usage: UsageSamples;
 }
 
@@ -101,7 +100,6 @@ export class UsageSampler {
   }
 }
 
-/** State of one list between samples. */
 class ListSampler {
   readonly reader: PodMetricsReader;
   readonly #logger: Logger;
@@ -179,14 +177,6 @@ export interface HostUsage {
   readonly failure: UsageFailure | undefined;
 }
 
-export interface HostUsageOptions {
-  readonly observation: Observation;
-  readonly sources: Pick<CollectorSources, 'pods'>;
-  readonly settings: () => Settings;
-  readonly podMetrics: PodMetricsReader;
-  readonly logger: Logger;
-}
-
 /** The key of the list of all namespaces. */
 const ALL = '*';
 
@@ -198,7 +188,13 @@ const NAMED = 3;
  * namespace with WATCH_NAMESPACES. Rights in those namespaces then suffice, and an unreadable one
  * does not affect the others (docs/explanation/gaps.md#unknown-is-not-zero).
  */
-export function createHostUsage(options: HostUsageOptions): HostUsage {
+export function createHostUsage(options: {
+  readonly observation: Observation;
+  readonly sources: Pick<CollectorSources, 'pods'>;
+  readonly settings: () => Settings;
+  readonly podMetrics: PodMetricsReader;
+  readonly logger: Logger;
+}): HostUsage {
   const { observation, sources, settings, podMetrics } = options;
   const { tenantClusters } = observation;
   const isSplit = (): boolean => settings().discovery.watchNamespaces.length > 0;

@@ -62,7 +62,6 @@ export interface WindowCloserOptions {
   readonly tracer?: Tracer;
 }
 
-/** A window that is being closed. */
 interface ClosingWindow {
   /** When measuring began, monotonic. */
   readonly begun: number;

@@ -56,7 +56,10 @@ export interface WindowReport {
    * Nodes that several tenant clusters have an equal claim to. They are dedicated to none, and
    * their pods are billed as shared.
    */
-  readonly contestedNodes: readonly ContestedNode[];
+  readonly contestedNodes: readonly {
+    readonly node: string;
+    readonly tenantClusters: readonly string[];
+  }[];
   /** Problems of the last day with tenants' reports about private nodes; absent without any. */
   readonly privateNodeProblems?: readonly string[];
   /** Object time that closed windows billed too much and that is not given back yet, seconds. */
@@ -65,30 +68,22 @@ export interface WindowReport {
   readonly expiredReversalSeconds: number;
 }
 
-export interface ContestedNode {
-  readonly node: string;
-  readonly tenantClusters: readonly string[];
-}
-
-/** What was measured, and its events. */
 type Result = Measured & Assembled;
 type ReportTimes = Pick<WindowReport, 'closedAt' | 'durationMs' | 'backfilled'>;
 
-export interface WindowReporterOptions {
-  readonly observation: Observation;
-  readonly gaps: Pick<Gaps, 'list'>;
-  readonly metrics: CollectorMetrics;
-  readonly settings: () => Settings;
-  readonly logger: Logger;
-}
-
 /** Reports the result of closing a window: in its report, in metrics and in the log. */
 export class WindowReporter {
-  readonly #options: WindowReporterOptions;
+  readonly #options;
   readonly #privateNodes: PrivateNodeWatch;
   readonly #unattributed: UnattributedWatch;
 
-  constructor(options: WindowReporterOptions) {
+  constructor(options: {
+    readonly observation: Observation;
+    readonly gaps: Pick<Gaps, 'list'>;
+    readonly metrics: CollectorMetrics;
+    readonly settings: () => Settings;
+    readonly logger: Logger;
+  }) {
     const { metrics, logger } = options;
     this.#options = options;
     this.#privateNodes = new PrivateNodeWatch({

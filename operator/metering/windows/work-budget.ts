@@ -1,14 +1,6 @@
 import type { MeterInput } from '../meters/meter.ts';
 import { seenObservation } from '../timelines/seen-timelines.ts';
 
-/** Limits for measuring one window of one tenant cluster. */
-export interface WorkBudget {
-  /** Time of this process, milliseconds. */
-  readonly ms: number;
-  /** Events, including those that would be empty. */
-  readonly charges: number;
-}
-
 /** Thrown inside a meter. Its message names the limit that was exceeded. */
 export class BudgetExceeded extends Error {
   override readonly name = 'BudgetExceeded';
@@ -25,7 +17,12 @@ const STEPS = 16;
  */
 export function withinBudget(
   { observation, tally }: Pick<MeterInput, 'observation' | 'tally'>,
-  budget: WorkBudget,
+  budget: {
+    /** Time of this process, milliseconds. */
+    readonly ms: number;
+    /** Events, including those that would be empty. */
+    readonly charges: number;
+  },
   now: () => number,
 ): Budgeted {
   const begun = now();

@@ -10,7 +10,6 @@ const DEFAULT_PORT = 5432;
 export interface LedgerDatabase {
   readonly host: string;
   readonly port: number;
-  /** The name of the database. */
   readonly name: string;
   readonly user: string;
   readonly password?: Secret;

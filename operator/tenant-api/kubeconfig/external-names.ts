@@ -5,12 +5,6 @@ import { identify } from '../../kubernetes/resource.ts';
 import type { Projected, RawObject, Source } from '../../kubernetes/source.ts';
 import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 
-/** The connection is to the host's API server. */
-interface ExternalNamesOptions extends WatchMeans {
-  /** Empty means all. */
-  readonly watchNamespaces: readonly string[];
-}
-
 interface ExternalNameView extends Projected {
   readonly externalName: string;
 }
@@ -27,11 +21,16 @@ const SELECTORS = {
  * (https://kubernetes.io/docs/concepts/services-networking/service/#externalname).
  */
 export class ExternalNames {
-  readonly #options: ExternalNamesOptions;
+  readonly #options;
   #source: Source<ExternalNameView> | undefined;
   #stop = (): void => undefined;
 
-  constructor(options: ExternalNamesOptions) {
+  constructor(
+    options: WatchMeans & {
+      /** Empty means all. */
+      readonly watchNamespaces: readonly string[];
+    },
+  ) {
     this.#options = options;
   }
 

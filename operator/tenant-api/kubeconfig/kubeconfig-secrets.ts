@@ -63,7 +63,6 @@ interface SecretView extends Projected {
 const PAGE_SIZE = 100;
 const FORBIDDEN = 403;
 
-/** The watch of Secrets of one name. */
 class SecretsWatch {
   readonly name: string;
   readonly #source: Source<SecretView>;
@@ -157,9 +156,7 @@ function viewOf(object: RawObject): SecretView | undefined {
 /** Result of a read where a tenant cluster's kubeconfig should be. */
 export type KubeconfigRead = (
   | { readonly kind: 'found'; readonly text: Secret; readonly where: string }
-  /** No kubeconfig is there. */
   | { readonly kind: 'absent'; readonly reason: string }
-  /** The content is no kubeconfig. */
   | { readonly kind: 'refused'; readonly reason: string }
   /** Unknown: the request was refused or not answered. */
   | { readonly kind: 'unknown'; readonly reason: string }

@@ -37,7 +37,6 @@ export function createKubeconfigSource(options: {
   /** To the host's API server. */
   readonly connection: Pick<Connection, 'request'>;
   readonly secrets: Pick<KubeconfigSecrets, 'read'>;
-  /** The settings in force. */
   readonly settings: () => Pick<TenantApiSettings, 'kubeconfigSecret' | 'adminFallback'>;
 }): KubeconfigSource {
   const { connection, secrets, settings } = options;

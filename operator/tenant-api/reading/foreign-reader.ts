@@ -9,16 +9,6 @@ import type { ForeignAnswer, ForeignBytes } from './foreign-answer.ts';
 import type { ReadForeign } from './read-in-worker.ts';
 import type { WorkerAnswer } from './worker.ts';
 
-interface ForeignReaderOptions {
-  readonly clock: Clock;
-  /** Uniform in [0, 1). */
-  readonly random: () => number;
-  readonly logger: Logger;
-  /** Called when the thread ends during its work. */
-  readonly onDeath?: () => void;
-  readonly limits?: Partial<ReaderLimits>;
-}
-
 export interface ReaderLimits {
   /** Heap of the thread, MiB. An answer of 2 MiB with at most 200,000 values needs about 30. */
   readonly heapMiB: number;
@@ -26,7 +16,6 @@ export interface ReaderLimits {
   readonly answerMs: number;
   /** Processor time for one tenant cluster's answers in a minute, milliseconds. */
   readonly cpuMs: number;
-  /** Bytes of all waiting answers. */
   readonly waitingBytes: number;
 }
 
@@ -61,7 +50,7 @@ interface Account {
 
 /** One thread that parses the answers of all tenant APIs. */
 export class ForeignReader {
-  readonly #options: ForeignReaderOptions;
+  readonly #options;
   readonly #limits: ReaderLimits;
   readonly #backoff: Backoff;
   readonly #closing = new AbortController();
@@ -73,7 +62,15 @@ export class ForeignReader {
   #watchdog: NodeJS.Timeout | undefined;
   #isPausing = false;
 
-  constructor(options: ForeignReaderOptions) {
+  constructor(options: {
+    readonly clock: Clock;
+    /** Uniform in [0, 1). */
+    readonly random: () => number;
+    readonly logger: Logger;
+    /** Called when the thread ends during its work. */
+    readonly onDeath?: () => void;
+    readonly limits?: Partial<ReaderLimits>;
+  }) {
     this.#options = options;
     this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#backoff = createBackoff({ ...RESTART, random: options.random });

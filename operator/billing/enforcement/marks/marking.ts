@@ -23,20 +23,6 @@ export interface MarkingStatus {
   readonly problems: readonly string[];
 }
 
-export interface MarkingOptions {
-  readonly connection: Pick<Connection, 'request'>;
-  readonly sources: Pick<DiscoverySources, 'namespaces' | 'statefulSets' | 'deployments'>;
-  readonly clusters: () => readonly TenantCluster[];
-  readonly stateOf: (tenant: string) => StateSince;
-  readonly settings: () => Settings;
-  readonly events: Pick<EventRecorder, 'record'>;
-  readonly onApplied: (seconds: number) => void;
-  readonly onFailure: () => void;
-  readonly queueMetrics?: WorkQueueMetrics;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 /** Marks applied to an object. Prevents applying them again before the watch shows them. */
 interface Applied {
   readonly uid: string;
@@ -55,7 +41,7 @@ const FIX_FORBIDDEN = 'grant it with config/components/enforcement';
 
 /** Keeps the marks of namespaces and control planes as billing states and the mode require. */
 export class Marking {
-  readonly #options: MarkingOptions;
+  readonly #options;
   readonly #queue: WorkQueue;
   readonly #wanted = new Map<
     string,
@@ -69,7 +55,19 @@ export class Marking {
   readonly #problems = new Map<string, string>();
   #suspended: readonly TenantCluster[] = [];
 
-  constructor(options: MarkingOptions) {
+  constructor(options: {
+    readonly connection: Pick<Connection, 'request'>;
+    readonly sources: Pick<DiscoverySources, 'namespaces' | 'statefulSets' | 'deployments'>;
+    readonly clusters: () => readonly TenantCluster[];
+    readonly stateOf: (tenant: string) => StateSince;
+    readonly settings: () => Settings;
+    readonly events: Pick<EventRecorder, 'record'>;
+    readonly onApplied: (seconds: number) => void;
+    readonly onFailure: () => void;
+    readonly queueMetrics?: WorkQueueMetrics;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
     const { clock, logger, queueMetrics } = options;
     this.#options = options;
     this.#queue = new WorkQueue({
@@ -83,7 +81,6 @@ export class Marking {
     });
   }
 
-  /** Marks objects until the signal is aborted. */
   run(signal: AbortSignal): Promise<void> {
     return this.#queue.run(signal);
   }

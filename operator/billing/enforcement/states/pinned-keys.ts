@@ -12,20 +12,12 @@ export type QueryKeys = (
 /** A sender of badly signed messages causes no more than this. */
 const QUERY_EVERY_MS = 60_000;
 
-export interface PinnedKeysOptions {
-  readonly query: QueryKeys;
-  /** The current list of destinations. Another list makes the fetched keys invalid. */
-  readonly destinations: () => unknown;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 /**
  * The public keys of billing systems. Fetched once, and again when a message is not signed by them,
  * because that is how a new key appears.
  */
 export class PinnedKeys {
-  readonly #options: PinnedKeysOptions;
+  readonly #options;
   #destinations: unknown;
   readonly #keys = new Map<DestinationType, readonly string[]>();
   readonly #requested = new Map<
@@ -33,7 +25,13 @@ export class PinnedKeys {
     { readonly at: number; readonly answer: Promise<PublicKeysOutcome> }
   >();
 
-  constructor(options: PinnedKeysOptions) {
+  constructor(options: {
+    readonly query: QueryKeys;
+    /** The current list of destinations. Another list makes the fetched keys invalid. */
+    readonly destinations: () => unknown;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
     this.#options = options;
   }
 

@@ -324,21 +324,23 @@ function destinations(changes: string[]): DestinationsView {
       { ...well, name: 'closed', blocked: '401: the key is wrong', ready: false },
     ],
     summaryOf: () => 'OK',
-    deadLetters: async (name) => ({ deadLetters: name === 'archive' ? letters : [] }),
-    replay: async (name, ids) => {
-      changes.push(`replay ${name} ${ids?.length ?? 'all'}`);
-      return { kind: 'replayed', replayed: take(ids), stillRejected: 0, pending: 0 };
+    operations: {
+      deadLetters: async (name) => ({ deadLetters: name === 'archive' ? letters : [] }),
+      replay: async (name, ids) => {
+        changes.push(`replay ${name} ${ids?.length ?? 'all'}`);
+        return { kind: 'replayed', replayed: take(ids), stillRejected: 0, pending: 0 };
+      },
+      discard: async (name, ids) => {
+        changes.push(`discard ${name} ${ids?.length ?? 'all'}`);
+        return { kind: 'discarded', discarded: take(ids) };
+      },
+      moveCursor: async () => ({ kind: 'unknown-destination' }),
+      reconcile: async () => ({ kind: 'unknown-destination' }),
+      comparePrices: async () => ({ kind: 'unknown-destination' }),
+      predictCorrection: async (name) => ({
+        state: name === 'archive' ? 'dead-letter' : 'delivered',
+        takesNegative: name !== 'closed',
+      }),
     },
-    discard: async (name, ids) => {
-      changes.push(`discard ${name} ${ids?.length ?? 'all'}`);
-      return { kind: 'discarded', discarded: take(ids) };
-    },
-    moveCursor: async () => ({ kind: 'unknown-destination' }),
-    reconcile: async () => ({ kind: 'unknown-destination' }),
-    comparePrices: async () => ({ kind: 'unknown-destination' }),
-    predictCorrection: async (name) => ({
-      state: name === 'archive' ? 'dead-letter' : 'delivered',
-      takesNegative: name !== 'closed',
-    }),
   };
 }

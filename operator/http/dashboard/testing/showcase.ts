@@ -6,7 +6,7 @@ import { deriveEventId } from '../../../model/event-id.ts';
 import { type EventIdentity, SCHEMA_VERSION, type UsageEvent } from '../../../model/event.ts';
 import { parseDecimal } from '../../../model/decimal.ts';
 import { formatInstant } from '../../../model/window.ts';
-import type { ReconcileQuery } from '../../../delivery/operations/reconcile.ts';
+import type { ReconcileOutcome, ReconcileQuery } from '../../../delivery/operations/reconcile.ts';
 import { UsageSums } from '../../../billing/usage/usage-sums.ts';
 import { gpuShare, gpuWriter } from '../../testing/gpus.ts';
 import { NOW, quietViews, testCluster, testTenant } from '../../testing/test-server.ts';
@@ -14,7 +14,6 @@ import type {
   DeadLetter,
   DestinationStatusView,
   Gap,
-  ReconcileAnswer,
   Views,
   WindowReportView,
 } from '../../views.ts';
@@ -193,12 +192,15 @@ function views(settings: () => Settings, ledger: Ledger): Partial<Views> {
         destination,
         { ...destination, name: 'data-lake', type: 'webhook', deadLetters: LETTERS.length },
       ],
-      deadLetters: async (name) => ({ deadLetters: name === 'data-lake' ? LETTERS : [] }),
-      reconcile: (name, query) => reconcile(ledger, name, query),
-      predictCorrection: async (name) => ({
-        state: name === 'lago' ? 'delivered' : 'waiting',
-        takesNegative: true,
-      }),
+      operations: {
+        ...quiet.destinations.operations,
+        deadLetters: async (name) => ({ deadLetters: name === 'data-lake' ? LETTERS : [] }),
+        reconcile: (name, query) => reconcile(ledger, name, query),
+        predictCorrection: async (name) => ({
+          state: name === 'lago' ? 'delivered' : 'waiting',
+          takesNegative: true,
+        }),
+      },
     },
   };
 }
@@ -277,7 +279,7 @@ async function reconcile(
   ledger: Ledger,
   name: string,
   { from, to, tenant }: ReconcileQuery,
-): Promise<ReconcileAnswer> {
+): Promise<ReconcileOutcome> {
   const sums = new UsageSums(['tenant'], 1000);
   for await (const { event: one } of ledger.scan(from, to, new AbortController().signal)) {
     if (tenant === undefined || one.tenant === tenant) sums.add(one);
