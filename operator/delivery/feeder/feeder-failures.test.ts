@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Ledger } from '../../ledger/ledger.ts';
+import { testEvent } from '../../ledger/testing/events.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import type { StepOutcome } from '../../destinations/destination.ts';
 import { createFakeDestination } from '../testing/fake-destination.ts';
@@ -93,6 +94,88 @@ test('a tenant that changes is not provisioned again, since it failed once or ha
   await harness.stop();
 });
 
+test('a change of a tenant that failed once is lost until another tenant changes', async () => {
+  const harness = createHarness();
+  harness.tenants.set(tenantNamed('a'));
+  await harness.append(...eventsOf(['a']));
+  await harness.start();
+  await harness.drained();
+  const answers: StepOutcome[] = [{ kind: 'retry', reason: 'status 503' }];
+  harness.destination.reactToTenant = () => answers.shift() ?? { kind: 'done' };
+  harness.tenants.set(tenantNamed('a', { plan: 'gold' }));
+  await harness.clock.settle();
+  await harness.append(...eventsOf(['other']));
+  await harness.drained();
+  expect(harness.destination.provisioned).toContainEqual(expect.objectContaining({ plan: 'gold' }));
+  await harness.stop();
+});
+
+test('a change of one tenant that fails delays the events of others', async () => {
+  const harness = createHarness();
+  harness.tenants.set(tenantNamed('a'));
+  await harness.append(...eventsOf(['a']));
+  await harness.start();
+  await harness.drained();
+  harness.tenants.set(tenantNamed('a', { displayName: 'A' }));
+  await harness.clock.settle();
+  expect(harness.lines).toStrictEqual([]);
+  harness.destination.reactToTenant = ({ id }) =>
+    id === 'a' ? { kind: 'retry', reason: 'status 503' } : { kind: 'done' };
+  harness.tenants.set(tenantNamed('a', { displayName: 'B' }));
+  await harness.append(...eventsOf(['b']));
+  const before = harness.clock.monotonic();
+  await harness.drained();
+  expect(harness.clock.monotonic()).toBe(before);
+  expect(harness.destination.taken).toStrictEqual(['a-0', 'b-0']);
+  await harness.stop();
+});
+
+test('a key that was revoked goes unnoticed while tenants change and nothing is used', async () => {
+  const harness = createHarness();
+  harness.tenants.set(tenantNamed('a'));
+  await harness.append(...eventsOf(['a']));
+  await harness.start();
+  await harness.drained();
+  harness.destination.reactToTenant = () => ({ kind: 'blocked', reason: 'status 401' });
+  harness.tenants.set(tenantNamed('a', { displayName: 'A' }));
+  await harness.clock.settle();
+  expect(harness.delivery.status('fake')).toMatchObject({ ready: false, blocked: 'status 401' });
+  await harness.stop();
+});
+
+test('a ledger that fails is read in a tight loop, or too seldom once it was read again', async () => {
+  const memory = createMemoryLedger();
+  let isBroken = true;
+  const reads: number[] = [];
+  const ledger: Ledger = {
+    ...memory,
+    read: async (...call) => {
+      if (!isBroken) return memory.read(...call);
+      reads.push(harness.clock.monotonic());
+      return FAILED;
+    },
+  };
+  const harness = createHarness({ ledger });
+  await harness.append(...eventsOf(['a']));
+  await harness.start();
+  const start = harness.clock.monotonic();
+  await harness.clock.pass(16_000);
+  // Half of 1 s, 2 s, 4 s and so on.
+  const waits = [0, 500, 1_500, 3_500, 7_500, 15_500];
+  expect(reads.map((at) => at - start)).toStrictEqual(waits);
+  isBroken = false;
+  await harness.drained();
+  isBroken = true;
+  reads.length = 0;
+  const again = harness.clock.monotonic();
+  await harness.append(...eventsOf(['b']));
+  await harness.clock.pass(4_000);
+  expect(reads.map((at) => at - again)).toStrictEqual(waits.slice(0, 4));
+  isBroken = false;
+  await harness.drained();
+  await harness.stop();
+});
+
 test('what was settled in a batch counts as tried again', async () => {
   const harness = createHarness();
   let isDown = true;
@@ -134,5 +217,63 @@ test('a destination begins again where another one stands', async () => {
   await harness.clock.until(() => harness.delivery.status('second')?.cursor === 4);
   expect(first.taken).toHaveLength(4);
   expect(second.taken).toHaveLength(4);
+  await harness.stop();
+});
+
+test('events of a parked tenant are counted twice after the cursor was moved, and it stays parked for ever', async () => {
+  const harness = createHarness();
+  let hasPlan = false;
+  harness.destination.reactToTenant = ({ id }) =>
+    id === 'bad' && !hasPlan ? { kind: 'rejected', reason: 'no plan' } : { kind: 'done' };
+  await harness.append(...eventsOf(['bad', 'a']));
+  await harness.start();
+  await harness.drained();
+  expect(harness.delivery.status('fake')).toMatchObject({ parked: 1 });
+  await harness.append(...eventsOf(['b']));
+  await harness.drained();
+  expect(await harness.delivery.moveCursor('fake', 2)).toMatchObject({ kind: 'moved' });
+  await harness.drained();
+  expect(harness.delivery.status('fake')).toMatchObject({ parked: 1 });
+  hasPlan = true;
+  await harness.clock.until(() => harness.delivery.status('fake')?.parked === 0);
+  await harness.append({ ...testEvent({ tenant: 'bad' }), id: 'bad-later' });
+  await harness.drained();
+  expect(harness.destination.taken.toSorted()).toStrictEqual(['a-0', 'b-0', 'bad-0', 'bad-later']);
+  await harness.stop();
+});
+
+test('a status of many problems is too large for the API server', async () => {
+  const refusals = Array.from({ length: 25 }, (_, index) => ({
+    tenant: `tenant-${index}`,
+    reason: 'no such price',
+  }));
+  const destination = createFakeDestination();
+  const harness = createHarness({
+    destination: Object.assign(destination, {
+      prices: { unpriced: () => refusals.map(({ tenant }) => ({ metric: tenant })) },
+      alerts: { list: () => [], lateRefusals: () => refusals },
+    }),
+  });
+  await harness.start();
+  expect(harness.delivery.status('fake')).toMatchObject({
+    unpriced: refusals.slice(0, 20).map(({ tenant }) => ({ metric: tenant })),
+    lateRefusals: refusals.slice(0, 20),
+  });
+  await harness.stop();
+});
+
+test('a suspended destination is reported as one that fails', async () => {
+  const harness = createHarness();
+  await harness.start({ suspend: true });
+  await harness.clock.pass(60_000);
+  expect(harness.lines).toStrictEqual([]);
+  expect(harness.delivery.status('fake')).toMatchObject({
+    suspended: true,
+    ready: false,
+    unpriced: [],
+    lateRefusals: [],
+    planChanges: [],
+  });
+  expect(harness.delivery.status('fake')).not.toMatchObject({ lastError: expect.anything() });
   await harness.stop();
 });

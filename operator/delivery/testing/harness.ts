@@ -13,6 +13,9 @@ import type { ExistingDestination } from '../destination-status.ts';
 import { createFakeDestination, type FakeDestination } from './fake-destination.ts';
 import { createVirtualClock, type VirtualClock } from './virtual-clock.ts';
 
+/** A test that delivers 10,000 events makes 10,521 calls in one turn of the event loop. */
+const MOST_CALLS = 20_000;
+
 export const TEST_MAX_BACKFILL_MS = 6 * 3_600_000;
 
 /** Discovery as a test plays it. */
@@ -82,6 +85,7 @@ export function createHarness(options: DeliveryHarnessOptions = {}): Harness {
   const openGaps = new Set<string>();
   let gapPolls = 0;
   let catalog = catalogWith([]);
+  const limitSteps = createStepLimit();
   const report = (): void => {
     for (const listener of listeners) listener();
   };
@@ -92,7 +96,10 @@ export function createHarness(options: DeliveryHarnessOptions = {}): Harness {
     logger,
     registry,
     maxBackfillMs: () => TEST_MAX_BACKFILL_MS,
-    catalog: () => catalog,
+    catalog: () => {
+      limitSteps();
+      return catalog;
+    },
     tenants: {
       find: (id) => known.get(id),
       subscribe: (listener) => {
@@ -163,6 +170,23 @@ function catalogWith(custom: readonly CustomMetric[]): Catalog {
   const outcome = buildCatalog(custom);
   if (outcome.kind === 'invalid') throw new Error(outcome.problems.join());
   return outcome.catalog;
+}
+
+/**
+ * Returns a function that throws once it was called too often before the event loop turns, and from then on. A feeder
+ * that takes steps without end would leave the test no time to fail.
+ */
+function createStepLimit(): () => void {
+  let calls = 0;
+  return () => {
+    if (calls === 0) {
+      setImmediate(() => {
+        if (calls < MOST_CALLS) calls = 0;
+      });
+    }
+    calls += 1;
+    if (calls > MOST_CALLS) throw new Error('endless steps');
+  };
 }
 
 /** Events of several tenants, `count` windows each, in ledger order; ids `<tenant>-<window>`. */
