@@ -1,3 +1,4 @@
+import { relative } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Stryker } from '@stryker-mutator/core';
 
@@ -64,7 +65,7 @@ const keyOf = ({ fileName, location, mutatorName, replacement }: Result): string
   JSON.stringify([fileName, location, mutatorName, replacement]);
 /** As Stryker reads it: lines from 1, columns from 0. */
 const placeOf = ({ fileName, location: { start, end } }: Result): string =>
-  `${fileName}:${start.line}:${start.column - 1}-${end.line}:${end.column - 1}`;
+  `${relative('.', fileName)}:${start.line}:${start.column - 1}-${end.line}:${end.column - 1}`;
 
 let results = await run(sources, folderTests.join(','), values.results);
 const places = new Set(results.filter(isOpen).map(placeOf));
@@ -80,7 +81,7 @@ if (values.tests !== undefined && places.size > 0) {
 for (const result of results.filter(isOpen)) {
   console.log(result.status, placeOf(result), result.mutatorName, '→', result.replacement);
 }
-for (const [file, ofFile] of Map.groupBy(results, ({ fileName }) => fileName)) {
+for (const [file, ofFile] of Map.groupBy(results, ({ fileName }) => relative('.', fileName))) {
   console.log(JSON.stringify({ file, ...summary(ofFile) }));
 }
 console.log(JSON.stringify(summary(results)));

@@ -1,7 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import type { Ledger } from '../ledger/ledger.ts';
 import { testEvent } from '../ledger/testing/events.ts';
-import { createFakeDestination, type FakeDestination } from './testing/fake-destination.ts';
+import {
+  createFakeDestination,
+  type FakeDestination,
+  type Reaction,
+} from './testing/fake-destination.ts';
 import { createHarness, eventsOf, type Harness } from './testing/harness.ts';
 import { createVirtualClock, type VirtualClock } from './testing/virtual-clock.ts';
 
@@ -145,6 +149,45 @@ describe('an outcome that is not known', () => {
     destination.react = () => 'accept';
     await harness.drained();
     expect(destination.billedTwice).toStrictEqual([]);
+    await harness.stop();
+  });
+
+  test('is not billed twice though its tenant was unknown for days in between', async () => {
+    const clock = createVirtualClock();
+    const destination = forgetful(clock);
+    const harness = createHarness({ clock, destination });
+    const reactions: Reaction[] = ['lost', [{ kind: 'provision', reason: 'no such customer' }]];
+    destination.react = () => reactions.shift() ?? 'accept';
+    await harness.append(...eventsOf(['a']));
+    await harness.start();
+    await clock.until(() => reactions.length === 1);
+    destination.reactToTenant = () => ({ kind: 'retry', reason: 'status 503' });
+    await clock.until(() => reactions.length === 0);
+    await clock.pass(2 * DAY_MS);
+    expect(harness.delivery.status('fake')).toMatchObject({ parked: 1 });
+    destination.reactToTenant = () => ({ kind: 'done' });
+    await clock.until(() => harness.delivery.status('fake')?.parked === 0);
+    expect(destination.billedTwice).toStrictEqual([]);
+    expect(destination.taken).toStrictEqual(['a-0']);
+    await harness.stop();
+  });
+
+  test('is known, and needs no force, once the destination was queried and then refused it', async () => {
+    const clock = createVirtualClock();
+    const destination = forgetful(clock);
+    const first = createHarness({ clock, destination });
+    destination.react = () => 'reset';
+    await first.append(...eventsOf(['a']));
+    await first.start();
+    await first.stop();
+    await clock.pass(2 * DAY_MS);
+    const harness = createHarness({ ledger: first.ledger, clock, destination });
+    destination.react = () => [{ kind: 'rejected', reason: 'no such code' }];
+    await harness.start();
+    await harness.drained();
+    const page = await harness.delivery.deadLetters('fake', 0, 10);
+    expect(page?.deadLetters).toMatchObject([{ reason: 'no such code' }]);
+    expect(page?.deadLetters[0]).not.toMatchObject({ unansweredSince: expect.anything() });
     await harness.stop();
   });
 

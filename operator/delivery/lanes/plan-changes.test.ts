@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
+import type { Ledger } from '../../ledger/ledger.ts';
 import { TEST_WINDOW_MS, testEvent } from '../../ledger/testing/events.ts';
+import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { signedFromNanos } from '../../model/decimal.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import {
@@ -214,6 +216,40 @@ test('late usage of the old plan is billed by it as long as it can be, and by th
   await minutes(1, 't');
   expect(billedBy(world, 't', 'a')).toContain('11-21T08:50');
   expect(billedBy(world, 't', 'b')).toContain('11-21T08:40');
+  expect(billedBy(world, 't', undefined)).toStrictEqual([]);
+  await harness.stop();
+});
+
+test('late usage of the old plan is sent while the disk is full, and is billed by no plan', async () => {
+  const clock = createVirtualClock();
+  const plans = createPlanWorld({ now: () => clock.now() });
+  const memory = createMemoryLedger();
+  let isFull = false;
+  const ledger: Ledger = {
+    ...memory,
+    writeRecords: async (...call) =>
+      isFull
+        ? { kind: 'failed', cause: 'retryable', message: 'disk full' }
+        : memory.writeRecords(...call),
+  };
+  const harness = createHarness({ clock, ledger, destination: plans.destination });
+  const world = worldOf(plans, clock, harness);
+  harness.tenants.set(tenantNamed('t', { plan: 'a' }));
+  await harness.start();
+  await world.minutes(2, 't');
+  harness.tenants.set(tenantNamed('t', { plan: 'b' }));
+  await world.minutes(6, 't');
+  await clock.pass(5 * MINUTE_MS);
+  expect(plans.changes).toHaveLength(1);
+  isFull = true;
+  const late = { ...eventAt('t', Date.parse('2026-11-21T09:06:00Z')), id: 't late' };
+  await harness.append(late);
+  await clock.pass(10 * MINUTE_MS);
+  expect(plans.destination.taken).not.toContain('t late');
+  expect(harness.delivery.status('fake')).toMatchObject({ lastError: 'disk full' });
+  isFull = false;
+  await harness.drained();
+  expect(billedBy(world, 't', 'b')).toContain('late');
   expect(billedBy(world, 't', undefined)).toStrictEqual([]);
   await harness.stop();
 });

@@ -18,10 +18,6 @@ export class OpenSpans {
     this.reached = reached;
   }
 
-  get isEmpty(): boolean {
-    return this.#numbers.length === 0;
-  }
-
   /** Adds an unchanged object; `rate` is in nano-units, undefined where it varied. */
   add(number: number, evidence: Evidence, rate: bigint | undefined): void {
     this.#numbers.push(number);
