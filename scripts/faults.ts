@@ -7,6 +7,7 @@ import {
   startPostgresSuite,
 } from '../e2e/faults/postgres/run-suite.ts';
 import { runIntake } from '../e2e/faults/intake/run-intake.ts';
+import { startPostgres } from '../operator/ledger/testing/postgres-server.ts';
 import { runRig } from '../e2e/rig/run-rig.ts';
 import { startKafkaBrokers } from '../e2e/faults/kafka/brokers.ts';
 import { withKafka } from '../e2e/faults/kafka/plan.ts';
@@ -29,7 +30,7 @@ import { planOf, SCENARIOS } from '../e2e/faults/scenarios.ts';
  * - `--ledger postgres` runs accidents of three PostgreSQL servers, one after the other. With it,
  *   `--without-standby` confirms commits that no standby has.
  * - `--intake` kills a process that takes the requests of AI gateways. Every request that a sender
- *   knows to be taken must count once.
+ *   knows to be taken must count once. With `--ledger postgres` the database is on one server.
  * - `--ledger postgres --rig` runs two processes of the shipped program, one accident a run
  *   (e2e/rig/run-rig.ts).
  */
@@ -99,16 +100,21 @@ async function runOnFiles(): Promise<void> {
 }
 
 async function runOnIntake(): Promise<void> {
+  const server = values.ledger === 'postgres' ? await startPostgres() : undefined;
   const totals = { runs: 0, requests: 0, kills: 0, repeats: 0, lost: 0, duplicated: 0 };
-  for (let next = seed; totals.runs < runs; next += 1) {
-    const run = await runIntake(next);
-    console.log(JSON.stringify(run));
-    totals.runs += 1;
-    totals.requests += run.requests;
-    totals.kills += run.kills;
-    totals.repeats += run.repeats;
-    totals.lost += run.lost;
-    totals.duplicated += run.duplicated;
+  try {
+    for (let next = seed; totals.runs < runs; next += 1) {
+      const run = await runIntake(next, await server?.createDatabase());
+      console.log(JSON.stringify(run));
+      totals.runs += 1;
+      totals.requests += run.requests;
+      totals.kills += run.kills;
+      totals.repeats += run.repeats;
+      totals.lost += run.lost;
+      totals.duplicated += run.duplicated;
+    }
+  } finally {
+    await server?.stop();
   }
   console.log(JSON.stringify(totals));
   process.exitCode = totals.lost + totals.duplicated === 0 ? 0 : 1;

@@ -1,23 +1,24 @@
 import { gzipSync } from 'node:zlib';
+import { CloudEvent, emitterFor, HTTP, httpTransport, Mode } from 'cloudevents';
 import { describe, expect, test } from 'vitest';
 import { BudgetAccount } from '../billing/budgets/account.ts';
 import { budgetLeft } from '../billing/budgets/budget-left.ts';
-import { loadHeldUsage } from '../billing/held-usage/testing/held-usage.ts';
 import { planPrices } from '../billing/usage/plan-prices.ts';
 import { AccessCheck } from '../intake/access-check.ts';
-import { Intake } from '../intake/intake.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
-import { BUILT_IN_METRICS } from '../model/catalog.ts';
-import { decimalFromNanos } from '../model/decimal.ts';
 import { bookOf, flat, priceOf } from '../model/pricing/testing/price-books.ts';
-import { createMemoryLogger } from '../telemetry/testing/memory-logger.ts';
+import {
+  type GatewayServer,
+  type GatewayServerOptions,
+  startGatewayServer,
+  tokensOf,
+} from './testing/gateway-server.ts';
 import {
   API_TOKEN,
   INGEST_TOKEN,
   startTestServer,
   type TestServer,
-  type TestServerOptions,
   testClock,
 } from './testing/test-server.ts';
 
@@ -33,39 +34,9 @@ const METRIC = 'tenant_inference_tokens';
 const STRUCTURED = 'application/cloudevents+json';
 const BATCHED = 'application/cloudevents-batch+json';
 
-/** A server with a real intake. `isLoaded: false` stops it before it has read its records. */
-async function startGateway({
-  isLoaded = true,
-  ...options
-}: TestServerOptions & { readonly isLoaded?: boolean } = {}): Promise<
-  TestServer & { readonly intake: Intake }
-> {
-  const ledger = options.ledger ?? createMemoryLedger();
-  const intake = new Intake({
-    ledger,
-    held: await loadHeldUsage(ledger),
-    clock: testClock,
-    logger: createMemoryLogger(),
-    region: 'eu-central-1',
-    unitOf: (code) => BUILT_IN_METRICS.find((metric) => metric.code === code)?.unit,
-    windowMs: () => 3_600_000,
-    lateForMs: () => 7_200_000,
-  });
-  if (isLoaded) await intake.load();
-  const server = await startTestServer({
-    ...options,
-    ledger,
-    environment: { INGEST_TOKEN: TOKENS, ...options.environment },
-    views: { intake, ...options.views },
-  });
-  return Object.assign(server, { intake });
-}
-
-function tokensOf({ intake }: { readonly intake: Intake }, tenant: string): object {
-  const sums = intake.openSums(tenant).filter(({ metric }) => metric === METRIC);
-  return Object.fromEntries(
-    sums.map(({ dimensions, nanos }) => [dimensions['token_type'], decimalFromNanos(nanos)]),
-  );
+function startGateway(options: GatewayServerOptions = {}): Promise<GatewayServer> {
+  const environment = { INGEST_TOKEN: TOKENS, ...options.environment };
+  return startGatewayServer({ ...options, environment });
 }
 
 const LITELLM = {
@@ -219,6 +190,25 @@ function send(server: TestServer, body: unknown, token = INGEST_TOKEN) {
   const headers = { 'content-type': Array.isArray(body) ? BATCHED : STRUCTURED };
   return server.call('POST', '/api/v1/events', { token, headers, body });
 }
+
+describe('the CloudEvents SDK as the client', () => {
+  const headers = { authorization: `Bearer ${INGEST_TOKEN}` };
+  test.each([Mode.BINARY, Mode.STRUCTURED])('in %s mode counts once', async (mode) => {
+    await using server = await startGateway();
+    const url = `http://127.0.0.1:${server.port}/api/v1/events`;
+    const emit = emitterFor(httpTransport(url), { binding: HTTP, mode });
+    for (const id of ['1', '1', '2']) await emit(new CloudEvent({ ...LITELLM, id }), { headers });
+    expect(tokensOf(server, 'acme')).toStrictEqual({ input: '24', output: '14' });
+  });
+
+  test('in batched mode, which it reads but does not write, counts once', async () => {
+    await using server = await startGateway();
+    const events = ['1', '1', '2'].map((id) => new CloudEvent({ ...LITELLM, id }));
+    const sent = { headers: { ...headers, 'content-type': BATCHED }, body: `[${events.join()}]` };
+    expect((await server.call('POST', '/api/v1/events', sent)).status).toBe(204);
+    expect(tokensOf(server, 'acme')).toStrictEqual({ input: '24', output: '14' });
+  });
+});
 
 describe('a bad event', () => {
   test('never keeps its neighbours out, and is kept with its reason', async () => {

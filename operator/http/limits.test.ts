@@ -138,6 +138,13 @@ describe('a client that sends too much', () => {
   });
 });
 
+test('LiteLLM closes an idle connection first, after 120 s: it loses an event that it sends while the server closes', async () => {
+  await using server = await startTestServer();
+  const { headers } = await server.call('GET', '/healthz');
+  const [, seconds] = /^timeout=(\d+)$/.exec(headers.get('keep-alive') ?? '') ?? [];
+  expect(Number(seconds)).toBeGreaterThan(120);
+});
+
 test('a client that sends too many requests gets 429 and when to come back; others do not', async () => {
   await using server = await startTestServer({ limits: { requestsPerSecond: 5 } });
   const statuses = new Set<number>();

@@ -19,7 +19,10 @@ export interface HttpLimits {
   /** To the end of its body: 10 MiB at 350 KiB a second. */
   readonly requestTimeoutMs: number;
   readonly connectionsCheckingIntervalMs: number;
-  /** Between requests; longer than the idle time-out of common load balancers. */
+  /**
+   * Between requests; longer than load balancers and LiteLLM (120 s) keep an idle connection. An
+   * event that LiteLLM sends during a close is lost (docs/how-to/ai-gateways.md#lost-events).
+   */
   readonly keepAliveTimeoutMs: number;
   /** Without a byte moving in either direction. */
   readonly idleTimeoutMs: number;
@@ -37,7 +40,7 @@ export const DEFAULT_LIMITS: HttpLimits = {
   headersTimeoutMs: 5000,
   requestTimeoutMs: 30_000,
   connectionsCheckingIntervalMs: 1000,
-  keepAliveTimeoutMs: 65_000,
+  keepAliveTimeoutMs: 125_000,
   idleTimeoutMs: 60_000,
   maxConnections: 1024,
   maxConnectionsPerAddress: 256,

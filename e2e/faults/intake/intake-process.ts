@@ -6,6 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { loadHeldUsage } from '../../../operator/billing/held-usage/testing/held-usage.ts';
 import { Intake } from '../../../operator/intake/intake.ts';
 import { openTestLedger, silentLogger } from '../../../operator/ledger/testing/level-ledger.ts';
+import type { Ledger } from '../../../operator/ledger/ledger.ts';
+import { openPostgresLedger } from '../../../operator/ledger/postgres/open-postgres-ledger.ts';
+import { postgresOptions } from '../../../operator/ledger/testing/postgres-options.ts';
 import type { UsageEvent } from '../../../operator/model/event.ts';
 import { seriesOf } from '../../../operator/intake/entry.ts';
 import { type Answer, HOUR_TAKES_MS, type Order, processTime, type Start } from './messages.ts';
@@ -19,7 +22,7 @@ const clock = {
   monotonic: () => performance.now(),
   sleep: (ms: number, signal?: AbortSignal) => sleep(Math.ceil(ms / FASTER), undefined, { signal }),
 };
-const ledger = await openTestLedger(start.directory);
+const ledger = await openLedger();
 const held = await loadHeldUsage(ledger, {
   clock,
   isDiscovered: (tenant) => !tenant.startsWith('stranger'),
@@ -39,6 +42,13 @@ process.on('message', (order: Order) => void answer(order).then(send));
 process.once('disconnect', () => process.exit(0));
 send({ kind: 'ready' });
 void intake.run(new AbortController().signal);
+
+async function openLedger(): Promise<Ledger> {
+  if (start.database === undefined) return openTestLedger(start.directory);
+  const outcome = await openPostgresLedger(postgresOptions(start.database));
+  if (outcome.kind === 'failed') throw new Error(outcome.message);
+  return outcome.ledger;
+}
 
 function send(message: Answer): void {
   process.send?.(message);

@@ -1,3 +1,4 @@
+import type { LedgerDatabase } from '../../../operator/settings/settings.ts';
 import type { Reception, ReportedRequest } from '../../../operator/intake/reported-request.ts';
 
 /** An hour of the process's clock takes this many milliseconds. */
@@ -6,6 +7,8 @@ export const HOUR_TAKES_MS = 2_000;
 /** What the process is started with, as JSON in its first argument. */
 export interface Start {
   readonly directory: string;
+  /** The ledger is here instead of in the directory. */
+  readonly database?: LedgerDatabase;
   /** The process's clock shows `zero` when the machine's clock shows `since`. */
   readonly since: number;
   readonly zero: number;

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { LedgerDatabase } from '../../../operator/settings/settings.ts';
 import type { ReportedRequest } from '../../../operator/intake/reported-request.ts';
 import { scratchDirectory } from '../../../operator/ledger/testing/scratch.ts';
 import { createRandom, type Random } from '../random.ts';
@@ -27,10 +28,11 @@ const HOUR_MS = 3_600_000;
 const ZERO = Date.parse('2026-11-20T23:10:00Z');
 const TENANTS = ['acme', 'umbrella', 'stranger-1'] as const;
 
-export async function runIntake(seed: number): Promise<IntakeRun> {
+/** Runs one seed. The ledger is in the database, which is empty, or in a directory. */
+export async function runIntake(seed: number, database?: LedgerDatabase): Promise<IntakeRun> {
   const random = createRandom(seed);
   const { path, remove } = await scratchDirectory();
-  const suite = new Suite(path, random);
+  const suite = new Suite({ directory: path, database }, random);
   try {
     return { seed, ...(await suite.run()) };
   } finally {
@@ -54,11 +56,11 @@ class Suite {
   #kills = 0;
   #repeats = 0;
 
-  constructor(directory: string, random: Random) {
+  constructor(place: Pick<Start, 'directory' | 'database'>, random: Random) {
     this.#random = random;
     const since = Date.now();
     // Repeats of a run stay within the bound, also while the machine is busy.
-    this.#start = { directory, since, zero: ZERO, lateForMs: 24 * HOUR_MS };
+    this.#start = { ...place, since, zero: ZERO, lateForMs: 24 * HOUR_MS };
     this.#bodies = Array.from({ length: BODIES }, (_, body) => this.#makeBody(body));
     this.#process = this.#spawn();
   }
