@@ -9,8 +9,8 @@ import { untilSignal } from './until-signal.ts';
 
 /**
  * `make run`: a complete control plane cluster on this machine, with tenant clusters that change
- * all the time, the operator, and a receiver of its events. One tenant is prepaid and is stopped
- * when its balance is used up. Ctrl-C ends everything; the next start continues.
+ * all the time, an AI gateway, the operator, and a receiver of its events. One tenant is prepaid and
+ * is stopped when its balance is used up. Ctrl-C ends everything; the next start continues.
  */
 const files = runFiles(process.argv[2]);
 const began = performance.now();
@@ -73,8 +73,8 @@ async function showTrial(
   console.log(
     [
       '',
-      'In one to two minutes that is used up, and its new pods are refused (a line here reports it).',
-      'Its running pods continue and are billed. To allow new pods again, add credit:',
+      'In one to two minutes that is used up. Its new pods and its requests at the AI gateway are refused (lines here report it).',
+      'Its running pods continue and are billed. To admit both again, add credit:',
       `  ${curlWith(apiToken)} -H 'Content-Type: application/json' -d '${credit}' '${address}/api/v1/tenants/${tenant}/credits'`,
       ...(trial.link === undefined
         ? []
@@ -113,6 +113,7 @@ function announce(
       '',
       'Two things are wrong on purpose: the destinations kafka, lago, metronome, stripe and webhook are samples that',
       'want a Secret, and the kubeconfig of tenant cluster relic is one that the operator refuses.',
+      'A simulated AI gateway reports requests of the tenants acme, studio and trial; their tokens are there after one to two minutes.',
       'The dashboard and the invoices show the same amounts in EUR; a page of the dashboard is up to two minutes old.',
       '',
       'Try, in another terminal (a window closes every 10 s; the first events are there after half a minute):',

@@ -10,6 +10,7 @@ import { applyCustomResources, applyPolicy } from './custom-resources.ts';
 import { createKubectl, findKubectl } from '../control-plane/kubectl.ts';
 import { claimDirectory } from './claim-directory.ts';
 import { LOCAL_SECRET, startLocalBilling } from './local-billing.ts';
+import { GATEWAY_POLICY, runGateway } from './local-gateway.ts';
 import { startLocalTelemetry } from './local-telemetry.ts';
 import { type SupervisedOperator, superviseOperator } from './operator-supervisor.ts';
 import type { RunFiles } from './run-directory.ts';
@@ -34,13 +35,13 @@ export interface LocalCloud {
   readonly operator: SupervisedOperator;
   /** Resolves with the first of the control planes' processes that ends unasked, and how. */
   readonly failed: Promise<string>;
-  /** Ends everything in order: operator, Prometheus, simulator, Lago, receiver, API servers, etcd. */
+  /** Ends everything in order: AI gateway, operator, Prometheus, simulator, Lago, receiver, API servers, etcd. */
   stop(): Promise<void>;
 }
 
 /**
- * Brings up the control planes, the simulated cloud, the receiver, a stand-in for Lago and the operator, each once what it
- * needs is there. What an earlier run left in the directory goes on, and processes that a kill left
+ * Brings up the control planes, the simulated cloud, the receiver, a stand-in for Lago, the operator and a simulated AI
+ * gateway, each once what it needs is there. What an earlier run left in the directory goes on, and processes that a kill left
  * over are ended first. Rejects after undoing what was started.
  */
 export async function startLocalCloud(options: LocalCloudOptions): Promise<LocalCloud> {
@@ -58,8 +59,11 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
     progress('applying the custom resource definitions and samples');
     const kubectl = createKubectl(kubectlProgram, files.kubeconfig);
     await applyCustomResources(kubectl, { url: receiver.url, secret: LOCAL_SECRET }, lago);
-    // Where the tenant cluster with nodes of its own has its API server here.
-    await applyPolicy(kubectl, { tenantAPI: { allowedHosts: ['127.0.0.1'] } });
+    await applyPolicy(kubectl, {
+      // Where the tenant cluster with nodes of its own has its API server here.
+      tenantAPI: { allowedHosts: ['127.0.0.1'] },
+      ingest: GATEWAY_POLICY,
+    });
     signal.throwIfAborted();
 
     progress('simulating a small GPU cloud');
@@ -87,6 +91,7 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
     });
     started.defer(() => operator.stop());
     signal.throwIfAborted();
+    started.defer(startGateway(operator.address, options.apiToken, progress));
     return {
       operator,
       invoices: `${lago.url}/`,
@@ -98,6 +103,30 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
     await started.disposeAsync();
     throw error;
   }
+}
+
+const REQUEST_EVERY_MS = 300;
+
+/** Starts the simulated AI gateway, and returns how to stop it. */
+function startGateway(
+  address: string,
+  token: ApiToken,
+  log: (line: string) => void,
+): () => Promise<void> {
+  const stopping = new AbortController();
+  const done = runGateway({
+    address,
+    token: token.value,
+    everyMs: REQUEST_EVERY_MS,
+    now: () => Date.now(),
+    random: () => Math.random(),
+    log,
+    signal: stopping.signal,
+  });
+  return async () => {
+    stopping.abort();
+    await done;
+  };
 }
 
 const LOCAL_SETTINGS: Readonly<Record<string, string>> = {

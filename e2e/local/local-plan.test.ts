@@ -65,6 +65,11 @@ test('finance sees another amount in the billing system than in the dashboard', 
     return [
       ...[...metrics].map((metric, place) => of(metric, `${index + place}.333333333`)),
       of('tenant_gpu_hours', '0.459090909', { dimensions: { capacity_type: 'spot' } }),
+      ...['input', 'output'].map((token_type) =>
+        of('tenant_inference_tokens', `${1_234_567 + index}`, {
+          dimensions: { model: 'llama-3.3-70b', token_type },
+        }),
+      ),
       of('tenant_network_egress_gb', ['99.5', '100.0625', '1234.567'][index] ?? ''),
     ];
   });

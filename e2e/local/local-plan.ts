@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import { translatePriceBook } from '../../operator/controllers/price-book-settings.ts';
-import { COLLECTOR_METRICS } from '../../operator/model/catalog.ts';
+import { BUILT_IN_METRICS } from '../../operator/model/catalog.ts';
 import { decimalFromNanos } from '../../operator/model/decimal.ts';
 import type { PriceCharge, PriceBook } from '../../operator/model/price-book.ts';
 import { amountText } from '../../operator/model/pricing/amount.ts';
@@ -76,7 +76,7 @@ export async function setUpPlan(
 }
 
 function billableMetric(code: string, prices: readonly PriceOnDay[]): object {
-  const { name, aggregationField } = COLLECTOR_METRICS.find((one) => one.code === code) ?? {};
+  const { name, aggregationField } = BUILT_IN_METRICS.find((one) => one.code === code) ?? {};
   const pairs = prices.flatMap(({ match }) => Object.entries(match));
   const filters = [...Map.groupBy(pairs, ([key]) => key)].map(([key, own]) => ({
     key,

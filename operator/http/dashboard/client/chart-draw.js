@@ -39,7 +39,7 @@ export function drawChart(element, drawing) {
       scales: { y: { range: (_, __, max) => [0, max <= 0 ? 1 : max * 1.05] } },
       axes: [
         { ...axis, values: (_, splits) => splits.map(timeMark) },
-        { ...axis, size: 70, values: (_, splits) => splits.map(plain) },
+        { ...axis, size: 70, values: (_, splits) => splits.map(amountMark) },
       ],
       series: [
         {},
@@ -133,6 +133,11 @@ function drawLines(context) {
 function drawDot(context) {
   context.arc(HATCH / 2, HATCH / 2, 1.2, 0, 2 * Math.PI);
   context.fill();
+}
+
+/** `12.5 M` from a million on: the axis is narrow. @param {number} value */
+function amountMark(value) {
+  return value < 1_000_000 ? plain(value) : `${plain(value / 1_000_000)} M`;
 }
 
 /** The label of the axis: the hour, or the day at midnight. @param {number} seconds */

@@ -1,5 +1,5 @@
 import { html, useState } from './preact.js';
-import { download } from './api.js';
+import { ApiError, download } from './api.js';
 import { Choice } from './components.js';
 import { browser } from './storage.js';
 
@@ -43,9 +43,10 @@ export function Downloads({ files }) {
 
 /**
  * A button that downloads one file.
- * @param {{ text: string, address: string, csv?: boolean }} properties as of {@link Downloads}
+ * @param {{ text: string, address: string, csv?: boolean, incomplete?: string }} properties as of
+ *   {@link Downloads}; `incomplete` is shown when the operator does not have all of it (409)
  */
-export function DownloadButton({ text, address, csv = true }) {
+export function DownloadButton({ text, address, csv = true, incomplete }) {
   const [state, setState] = useState('');
   const run = async () => {
     setState('Downloading…');
@@ -54,7 +55,9 @@ export function DownloadButton({ text, address, csv = true }) {
       await download(csv ? asCsv : address);
       setState('');
     } catch (error) {
-      setState(error instanceof Error ? error.message : String(error));
+      const isIncomplete = error instanceof ApiError && error.status === 409;
+      const message = error instanceof Error ? error.message : String(error);
+      setState(isIncomplete ? (incomplete ?? message) : message);
     }
   };
   return html`<span><button class="download" onClick=${run}>${text}</button> <span role="status">${state}</span></span>`;

@@ -12,6 +12,7 @@ import { link, setQuery } from './location.js';
  * @property {(code: string) => string} metric its name
  * @property {(code: string, unit?: string) => string} metricWithUnit its name and its unit, without
  *   repeating it
+ * @property {(code: string) => string} splitOf the key that a chart of the metric is split by
  * @property {(id: string) => string} tenant its display name
  * @property {(id: string) => string} cluster the name of a tenant cluster
  * @property {(key: string, value: string) => string} value of what usage can be split by,
@@ -22,6 +23,8 @@ import { link, setQuery } from './location.js';
 export const KEYS = [
   ['tenant', 'Tenant'],
   ['sku', 'SKU'],
+  ['model', 'Model'],
+  ['token_type', 'Kind of token'],
   ['tenant_cluster', 'Tenant cluster'],
   ['project', 'Project'],
   ['capacity_type', 'Capacity type'],
@@ -34,6 +37,8 @@ export const KEYS = [
   ['namespace', 'Namespace'],
   ['source', 'Source'],
 ];
+/** Keys whose values are words. */
+const SPELLED = ['billing_mode', 'token_type'];
 const KEY_NAMES = new Map(/** @type {[string, string][]} */ (KEYS));
 
 /** The readable name of a dimension or field of events. @param {string} key */
@@ -70,6 +75,7 @@ export function createNames(metrics, known) {
       const name = metric(code);
       return unit === '' || words(name).includes(words(unit)) ? name : `${name}, ${unitText(unit)}`;
     },
+    splitOf: (code) => (byCode.get(code)?.dimensions.includes('model') ? 'model' : 'sku'),
     tenant,
     cluster,
     value: (key, value) => {
@@ -77,7 +83,7 @@ export function createNames(metrics, known) {
       if (key === 'tenant') return tenant(value);
       if (key === 'tenant_cluster') return cluster(value);
       if (key === 'source') return sourceText(value);
-      return key === 'billing_mode' ? value.replaceAll('_', ' ') : value;
+      return SPELLED.includes(key) ? value.replaceAll('_', ' ') : value;
     },
   };
 }

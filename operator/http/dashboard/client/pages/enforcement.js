@@ -53,8 +53,8 @@ export function EnforcementPage() {
   `;
 }
 
-/** @param {{ state: string }} properties */
-function State({ state }) {
+/** A billing state. @param {{ state: string }} properties */
+export function State({ state }) {
   return html`<${Badge} tone=${TONES[state] ?? 'plain'}>${state}</${Badge}>`;
 }
 

@@ -1,6 +1,7 @@
 import { html } from '../preact.js';
 import { url, useApi } from '../api.js';
 import { Agreement } from '../agreement.js';
+import { BillFiles } from '../bill-files.js';
 import { Card, Choice, ErrorNotice, Notice, PageHead, withChosen } from '../components.js';
 import { Downloads } from '../downloads.js';
 import { counted, monthText, quantity, time } from '../format.js';
@@ -96,32 +97,20 @@ function ByMetric({ month, tenant }) {
     <${Card} title=${`By metric${title}`}>
       ${costs.notice}
       <${MonthTable} month=${month} tenant=${tenant} by="metric" costs=${costs} />
-      <${MonthFiles} month=${month} selection=${{ tenant, group_by: 'metric' }} costs=${costs} further=${costs.total === '' ? [] : focusFiles(month.month, tenant)} />
+      <${MonthFiles} month=${month} selection=${{ tenant, group_by: 'metric' }} costs=${costs} />
+      <${BillFiles} month=${month.month} tenant=${tenant} isPriced=${costs.total !== ''} advice="For the statements of later months keep events for 62 days or more (RETENTION)." />
       ${costs.total !== '' && html`<p class="muted">Costs are usage × the prices of the price books, without taxes, fees, credits and discounts. The billing system makes the invoices. <a href=${link(['docs', 'how-to', 'costs.md'])}>What usage costs</a></p>`}
     </${Card}>
   `;
 }
 
 /**
- * The charges of a month for finance tools, and what that file lacks (docs/reference/focus.md).
- * @param {string} month
- * @param {string} tenant
+ * @param {{ month: any, selection: Record<string, string>, costs: import('../money.js').Costs }}
+ *   properties
  */
-function focusFiles(month, tenant) {
-  const address = (/** @type {string} */ format) => url('/api/v1/focus', { month, tenant, format });
-  return [
-    { text: 'FOCUS file', address: address('csv'), csv: false },
-    { text: 'FOCUS manifest', address: address('manifest'), csv: false },
-  ];
-}
-
-/**
- * @param {{ month: any, selection: Record<string, string>, costs: import('../money.js').Costs,
- *   further?: { text: string, address: string, csv?: boolean }[] }} properties
- */
-function MonthFiles({ month: { month, before }, selection, costs, further = [] }) {
+function MonthFiles({ month: { month, before }, selection, costs }) {
   const text = `${monthText(month)} against ${monthText(before)} as CSV`;
-  return html`<${Downloads} files=${[...costs.files, { text, address: url(`/api/v1/months/${month}`, selection) }, ...further]} />`;
+  return html`<${Downloads} files=${[...costs.files, { text, address: url(`/api/v1/months/${month}`, selection) }]} />`;
 }
 
 /** @param {{ address: string, rows: any[], query: URLSearchParams }} properties */

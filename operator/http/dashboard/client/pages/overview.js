@@ -25,6 +25,7 @@ import { SumLink } from '../sums.js';
 import { Table, text } from '../table.js';
 import { bucketText, RangePicker, rangeOf } from '../time-range.js';
 import { TenantUsage } from '../tenant-usage.js';
+import { Tokens } from '../tokens.js';
 import { destinationColumns, healthOf } from './destinations.js';
 
 /** @typedef {import('../time-range.js').TimeRange} TimeRange */
@@ -63,6 +64,7 @@ export function OverviewPage({ status, query }) {
       <${Card} title="GPU-hours by SKU"><${GpuBars} gpus=${gpus} range=${range} /></${Card}>
     </div>
     <${Card} title="Usage by tenant"><${TenantUsage} range=${range} /></${Card}>
+    <${Tokens} range=${range} />
     ${
       data &&
       html`

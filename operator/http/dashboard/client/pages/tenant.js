@@ -1,18 +1,23 @@
-import { html } from '../preact.js';
+import { html, useContext } from '../preact.js';
 import { useApi, url } from '../api.js';
+import { BudgetCard } from '../budget.js';
 import { CopyButton } from '../buttons.js';
 import { Badge, Card, Choice, ErrorNotice, PageHead } from '../components.js';
 import { Downloads } from '../downloads.js';
 import { decimalsByUnit, noUsageText, quantity, time } from '../format.js';
+import { HubContext } from '../hub.js';
 import { link, setQuery } from '../location.js';
 import { useCosts } from '../money.js';
 import { ClusterName, useNames } from '../names.js';
 import { SumLink } from '../sums.js';
 import { figure, Table, text } from '../table.js';
 import { monthOf, RangePicker, rangeOf } from '../time-range.js';
+import { Tokens } from '../tokens.js';
+import { State } from './enforcement.js';
 import { UsageChart } from './usage.js';
 
 const REFRESH_MS = 60_000;
+const ACCESS_MS = 15_000;
 const FIRST_METRIC = 'tenant_gpu_hours';
 
 /** One tenant. @param {{ id: string, query: URLSearchParams, status: any }} properties */
@@ -41,16 +46,36 @@ export function TenantPage({ id, query, status }) {
         ? html`<p class="notice">No tenant cluster of ${names.tenant(id)} exists now. What it used before is below.</p>`
         : html`<${ErrorNotice} state=${tenant} />`
     }
+    <${Refusal} id=${id} state=${tenant.data?.billing_state} />
     <div class="controls">
       <${Choice} label="Metric" value=${metric} options=${options} onChoose=${(/** @type {string} */ code) => setQuery({ metric: code })} />
     </div>
-    ${status.data && html`<${UsageChart} selection=${{ metric, tenant: id, from, to }} by="sku" range=${range} windowSeconds=${status.data.window_seconds} />`}
+    ${status.data && html`<${UsageChart} selection=${{ metric, tenant: id, from, to }} by=${names.splitOf(metric)} range=${range} windowSeconds=${status.data.window_seconds} />`}
     <${Card} title="Usage">
       <${ErrorNotice} state=${usage} />
       ${usage.data && html`<${TenantSums} id=${id} range=${range} usage=${usage.data} />`}
     </${Card}>
+    <${Tokens} tenant=${id} range=${range} />
+    ${tenant.data?.budget && html`<${BudgetCard} budget=${tenant.data.budget} />`}
     ${tenant.data && html`<${TenantFacts} tenant=${tenant.data} />`}
   `;
+}
+
+/**
+ * What is refused to a tenant now. A gateway refuses requests before the window is closed.
+ * @param {{ id: string, state: string | undefined }} properties
+ */
+function Refusal({ id, state }) {
+  const isHub = useContext(HubContext) === true;
+  const address = `/api/v1/tenants/${encodeURIComponent(id)}/access`;
+  const access = useApi(isHub ? undefined : address, ACCESS_MS);
+  const refused = [
+    ...(state === 'suspended' ? ['new pods of its tenant clusters'] : []),
+    ...(access.data?.hasAccess === false ? ['its requests at AI gateways'] : []),
+  ];
+  if (refused.length === 0) return null;
+  const isSpent = access.data?.reason === 'usage_limit_reached';
+  return html`<p class="notice bad" role="alert">Refused: ${refused.join(' and ')}.${isSpent && ' Nothing is left of its budget.'}</p>`;
 }
 
 /**
@@ -107,7 +132,7 @@ function TenantFacts({ tenant }) {
     ['Project', tenant.project],
     ['Class', tenant.class],
     ['Email', tenant.email],
-    ['Billing state', tenant.billing_state],
+    ['Billing state', html`<${State} state=${tenant.billing_state} />`],
     ...Object.entries(tenant.provider_ids ?? {}).map(([system, id]) => [
       `${system.charAt(0).toUpperCase()}${system.slice(1)} customer`,
       id && html`<${CopyButton} text=${id} what="customer id" />`,

@@ -8,6 +8,7 @@ import { TenantLink, useNames } from '../names.js';
 import { figure, Table, text } from '../table.js';
 import { TenantUsage } from '../tenant-usage.js';
 import { RangePicker, rangeOf, rangeQuery } from '../time-range.js';
+import { State } from './enforcement.js';
 
 const REFRESH_MS = 60_000;
 
@@ -42,6 +43,11 @@ export function TenantsPage({ query }) {
               'Tenant clusters',
               (one) => one.clusters.length,
               (one) => one.clusters.length,
+            ),
+            text(
+              'Billing state',
+              (one) => html`<${State} state=${one.billing_state} />`,
+              (one) => one.billing_state,
             ),
             field('Plan', (one) => one.plan ?? 'default'),
             field('Class', (one) => one.class),

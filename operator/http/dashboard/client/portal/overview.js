@@ -1,7 +1,9 @@
 import { html } from '../preact.js';
 import { useApi, url } from '../api.js';
+import { BillFiles } from '../bill-files.js';
+import { amountText, BudgetCard, toneOf } from '../budget.js';
 import { Card, Choice, ErrorNotice, PageHead, Tile } from '../components.js';
-import { DownloadButton, Downloads } from '../downloads.js';
+import { Downloads } from '../downloads.js';
 import { duration, monthText, quantity, time } from '../format.js';
 import { causeText, gapTime, scopeText } from '../gap-words.js';
 import { GpuTable, GpuWords } from '../gpu-table.js';
@@ -12,7 +14,7 @@ import { KEYS, useNames } from '../names.js';
 import { TenantSums } from '../pages/tenant.js';
 import { UsageChart } from '../pages/usage.js';
 import { RangePicker, rangeOf } from '../time-range.js';
-import { amountText, BudgetCard, toneOf } from './budget.js';
+import { Tokens } from '../tokens.js';
 
 const REFRESH_MS = 60_000;
 const FIRST_METRIC = 'tenant_gpu_hours';
@@ -41,7 +43,7 @@ export function PortalOverview({ id, tenant, query }) {
   const metric =
     query.get('metric') ??
     (codes.length === 0 || codes.includes(FIRST_METRIC) ? FIRST_METRIC : String(codes[0]));
-  const split = query.get('by') ?? 'sku';
+  const split = query.get('by') ?? names.splitOf(metric);
   const options = [...new Set([metric, ...codes])].map((code) => [code, names.metric(code)]);
   const choose = (/** @type {string} */ name) => (/** @type {string} */ value) =>
     setQuery({ [name]: value });
@@ -74,7 +76,8 @@ export function PortalOverview({ id, tenant, query }) {
       ${usage.data?.note && html`<p class="notice warn">${usage.data.note}</p>`}
       ${usage.data && html`<${TenantSums} id=${id} range=${range} usage=${usage.data} />`}
     </${Card}>
-    <${Statement} id=${id} month=${from.slice(0, 7)} />
+    <${Tokens} range=${range} />
+    <${Bill} id=${id} month=${from.slice(0, 7)} isPriced=${costs.total !== ''} />
     <${Gpus} range=${range} />
     <${Card} title="What was not measured">
       <${ErrorNotice} state=${gaps} />
@@ -84,15 +87,15 @@ export function PortalOverview({ id, tenant, query }) {
 }
 
 /**
- * The month in which the range begins, as a file that the tenant can check.
- * @param {{ id: string, month: string }} properties
+ * The month in which the range begins, as files that the tenant can load and check.
+ * @param {{ id: string, month: string, isPriced: boolean }} properties
  */
-function Statement({ id, month }) {
-  const address = url(`/api/v1/tenants/${encodeURIComponent(id)}/statement`, { month });
+function Bill({ id, month, isPriced }) {
   return html`
-    <${Card} title="Check this bill">
+    <${Card} title=${`The bill of ${monthText(month)}`}>
+      ${isPriced && html`<p>The FOCUS file has the charges for finance tools; the manifest says what it lacks.</p>`}
       <p>The statement has every event of the month, the prices and the amounts, signed. A short program checks it without your provider.</p>
-      <${DownloadButton} text=${`Statement of ${monthText(month)}`} address=${address} csv=${false} />
+      <${BillFiles} month=${month} tenant=${id} isPriced=${isPriced} advice="Please ask your provider about it." />
     </${Card}>
   `;
 }

@@ -1,7 +1,7 @@
-import { html } from '../preact.js';
-import { Card } from '../components.js';
-import { number, quantity, time, unitText } from '../format.js';
-import { useNames } from '../names.js';
+import { html } from './preact.js';
+import { Card } from './components.js';
+import { number, quantity, time, unitText } from './format.js';
+import { useNames } from './names.js';
 
 const STATES = {
   active: 'within the budget',
