@@ -87,6 +87,7 @@ server.settings = {
       bookOf([
         priceOf('tenant_gpu_hours', flat(2.5)),
         priceOf('tenant_cpu_core_hours', flat(0.04)),
+        priceOf('tenant_inference_tokens', flat(0.0000006)),
       ]),
     ],
   },

@@ -1,3 +1,4 @@
+import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
 import { translatePolicy } from '../../operator/controllers/policy-settings.ts';
 import { loadHeldUsage } from '../../operator/billing/held-usage/testing/held-usage.ts';
@@ -18,16 +19,18 @@ import { seededRandom } from '../../operator/ledger/testing/seeded-random.ts';
 import { GATEWAY_POLICY, runGateway } from './local-gateway.ts';
 
 const METRIC = 'tenant_inference_tokens';
-const LIMIT = nanosFromDecimal('20000');
+const LIMIT = 20_000n * 10n ** 9n;
 
 /** A server with a real intake, whose tenant `trial` may use so many tokens. */
 async function startOperator() {
   const ledger = createMemoryLedger();
+  const registry = new Registry();
   const intake = new Intake({
     ledger,
     held: await loadHeldUsage(ledger),
     clock: testClock,
     logger: createMemoryLogger(),
+    registry,
     region: 'local',
     unitOf: (code) => BUILT_IN_METRICS.find((metric) => metric.code === code)?.unit,
     windowMs: () => 60_000,
@@ -78,11 +81,11 @@ async function startOperator() {
       settings: () => ({ ...settings, ingest }),
     },
   });
-  return { server, intake, used, budget };
+  return { server, intake, registry, used, budget };
 }
 
 test('a gateway goes on for a tenant whose balance is used up, and stays closed when more is paid in', async () => {
-  const { server, intake, used, budget } = await startOperator();
+  const { server, intake, registry, used, budget } = await startOperator();
   const stopping = new AbortController();
   const lines: string[] = [];
   const run = runGateway({
@@ -97,10 +100,13 @@ test('a gateway goes on for a tenant whose balance is used up, and stays closed 
   await expect.poll(() => lines, { timeout: 20_000 }).toHaveLength(1);
   const spent = used('trial');
   expect(spent).toBeGreaterThanOrEqual(LIMIT);
-  const quantity = `${Number(spent) / 1e9} of 20000 ${METRIC}`;
-  expect(lines).toStrictEqual([
-    `gateway: requests of trial are refused: hasAccess false, usage_limit_reached: ${quantity} used`,
-  ]);
+  const [, text = ''] = /^gateway: requests of trial are refused: (.*)$/.exec(lines[0] ?? '') ?? [];
+  expect(JSON.parse(text)).toMatchObject({
+    hasAccess: false,
+    reason: 'usage_limit_reached',
+    usage: Number(spent) / 1e9,
+    unit: METRIC,
+  });
   const [acme, requests] = [used('acme'), intake.stats().entries];
   await expect.poll(() => used('acme'), { timeout: 20_000 }).toBeGreaterThan(acme);
   expect(used('trial')).toBe(spent);
@@ -110,6 +116,7 @@ test('a gateway goes on for a tenant whose balance is used up, and stays closed 
   await run;
   expect(intake.stats().entries).toBeGreaterThan(requests);
   // Answers of its cache come with an id that was counted, and count once.
+  expect(await registry.metrics()).toMatch(/outcome="repeated"\} [1-9]/);
   expect(await Array.fromAsync(intake.deadLetters())).toStrictEqual([]);
   await server.close();
 });

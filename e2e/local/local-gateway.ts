@@ -76,11 +76,12 @@ export async function runGateway(options: {
     return text === '' ? undefined : JSON.parse(text);
   };
   const isAdmitted = async ({ tenant }: Caller, model: string): Promise<boolean> => {
-    const query = new URLSearchParams({ metric: 'tenant_inference_tokens', model });
+    const query = `metric=tenant_inference_tokens&model=${model}`;
     const access = await call(`tenants/${tenant}/access?${query}`).catch(() => undefined);
     if (access === undefined) return true;
     const isRefused = isRecord(access) && access['hasAccess'] === false;
-    if (isRefused && !refused.has(tenant)) log(`gateway: ${refusalText(tenant, access)}`);
+    if (isRefused && !refused.has(tenant))
+      log(`gateway: requests of ${tenant} are refused: ${JSON.stringify(access)}`);
     if (!isRefused && refused.has(tenant)) log(`gateway: ${tenant} has access again`);
     if (isRefused) refused.add(tenant);
     else refused.delete(tenant);
@@ -127,9 +128,4 @@ function eventOf({ user }: Caller, { id, data }: Completion, now: number): objec
     source: 'litellm-proxy',
     data,
   };
-}
-
-function refusalText(tenant: string, access: Readonly<Record<string, unknown>>): string {
-  const { reason, usage, totalAvailableGrantAmount: of, unit } = access;
-  return `requests of ${tenant} are refused: hasAccess false, ${reason}: ${usage} of ${of} ${unit} used`;
 }

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { newKey } from '../portal/testing/keys.ts';
 import { bookOf, flat, priceOf } from '../../model/pricing/testing/price-books.ts';
 import { API_TOKEN, startTestServer, type TestServer } from '../testing/test-server.ts';
-import { launchBrowser, openPage } from './testing/browser.ts';
+import { launchBrowser, openPage, type PageOptions } from './testing/browser.ts';
 import { createShowcase } from './testing/showcase.ts';
 
 let browser: Browser;
@@ -29,8 +29,8 @@ afterAll(async () => {
   await browser.close();
 });
 
-async function open(hash: string): Promise<Page> {
-  const { page } = await openPage(browser, { token: API_TOKEN });
+async function open(hash: string, options: PageOptions = {}): Promise<Page> {
+  const { page } = await openPage(browser, { token: API_TOKEN, ...options });
   await page.goto(`http://127.0.0.1:${server.port}/${hash}`);
   return page;
 }
@@ -102,13 +102,61 @@ test('who needs decimal commas chooses them again for every file', async () => {
   await page.context().close();
 });
 
-test('a tenant takes its month away in a file that it can check', async () => {
+/** The page of the tenant `globex`. */
+async function openPortal(options: PageOptions = {}): Promise<Page> {
   const path = '/api/v1/tenants/globex/portal-tokens';
   const made = await server.call('POST', path, { token: API_TOKEN });
-  const { page } = await openPage(browser);
-  await page.goto(
-    `http://127.0.0.1:${server.port}${(made.json as { readonly link: string }).link}`,
-  );
+  const { page } = await openPage(browser, options);
+  const { link } = made.json as { readonly link: string };
+  await page.goto(`http://127.0.0.1:${server.port}${link}`);
+  return page;
+}
+
+test('finance cannot send a tenant the statement that the tenant can get itself', async () => {
+  const page = await open('#/months/2026-10?tenant=globex');
+  const [file, [text = '']] = await saved(page, 'Statement of October 2026');
+  expect(file).toBe('statement_globex_2026-10.ndjson');
+  expect(text.split('\n')[0]).toContain('"tenant":"globex","month":"2026-10"');
+  await page.goto(`http://127.0.0.1:${server.port}/#/months/2026-10`);
+  await page.getByRole('button', { name: 'FOCUS manifest' }).waitFor();
+  expect(await page.getByRole('button', { name: /^Statement/ }).count()).toBe(0);
+  await page.context().close();
+});
+
+test('a month that is not wholly stored is saved as a file with an error in it', async () => {
+  const beforeMetering = 'from=2026-09-01&to=2026-09-30';
+  const finance = await open('#/months/2026-09?tenant=globex', { expectedStatuses: [409] });
+  const tenant = await openPortal({ expectedStatuses: [409] });
+  await tenant.getByText('Usage and cost').waitFor();
+  await tenant.evaluate(`location.hash = '#/?range=custom&${beforeMetering}'`);
+  for (const [page, advice] of [
+    [finance, 'For the statements of later months keep events for 62 days or more (RETENTION).'],
+    [tenant, 'Please ask your provider about it.'],
+  ] as const) {
+    const files: unknown[] = [];
+    page.on('download', (file) => files.push(file));
+    await page.getByRole('button', { name: 'Statement of September 2026' }).click();
+    const words =
+      'There is no statement of September 2026, because not all of its events are stored.';
+    await page.getByText(`${words} ${advice}`, { exact: true }).waitFor();
+    expect(files).toStrictEqual([]);
+    await page.context().close();
+  }
+});
+
+test('a tenant loads its charges into a finance tool, with those of others in it', async () => {
+  const page = await openPortal();
+  const [file, [head, ...rows]] = await saved(page, 'FOCUS file');
+  expect(file).toBe('focus-1.2_globex_2026-11-01_2026-11-21.csv');
+  expect(head).toContain('BilledCost,BillingAccountId');
+  expect(rows.length).toBeGreaterThan(10);
+  expect(rows.every((row) => row.includes(',globex,'))).toBe(true);
+  expect(await page.getByRole('button', { name: 'FOCUS manifest' }).count()).toBe(1);
+  await page.context().close();
+});
+
+test('a tenant takes its month away in a file that it can check', async () => {
+  const page = await openPortal();
   const [file, [text = '']] = await saved(page, 'Statement of November 2026');
   expect(file).toBe('statement_globex_2026-11.ndjson');
   const lines = text.split('\n');
@@ -118,12 +166,7 @@ test('a tenant takes its month away in a file that it can check', async () => {
 });
 
 test('a tenant takes its own costs away, as it reads numbers', async () => {
-  const path = '/api/v1/tenants/globex/portal-tokens';
-  const made = await server.call('POST', path, { token: API_TOKEN });
-  const { page } = await openPage(browser);
-  await page.goto(
-    `http://127.0.0.1:${server.port}${(made.json as { readonly link: string }).link}`,
-  );
+  const page = await openPortal();
   const [file, lines] = await saved(page, 'Costs as CSV');
   expect(file).toBe('costs_globex_2026-11-01_2026-11-21_EUR.csv');
   expect(lines.length).toBeGreaterThan(1);

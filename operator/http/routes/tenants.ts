@@ -1,6 +1,7 @@
 import { amountTexts, type BudgetState } from '../../billing/budgets/budget-state.ts';
 import { unitText } from '../../billing/budgets/unit.ts';
 import type { BillingState } from '../../settings/settings.ts';
+import type { AccessCheck } from '../../intake/access-check.ts';
 import type { CustomerIds, Tenant } from '../../model/tenant.ts';
 import { CUSTOMER_ID_KEYS } from '../../destinations/registry.ts';
 import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
@@ -10,6 +11,7 @@ import { pathParameter, readQuery } from '../query.ts';
 import { isoTime } from '../presentation.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { tenantOf } from '../scope.ts';
+import { TOKENS } from '../../intake/mapping.ts';
 
 /** GET /api/v1/tenants and /api/v1/tenants/{tenant}: who is billed, for which tenant clusters. */
 export function tenantRoutes({ views }: RouteContext): readonly Route[] {
@@ -62,6 +64,7 @@ export function tenantRoutes({ views }: RouteContext): readonly Route[] {
             ...shown(tenant, clusterNames(isTenant ? clusters : all)),
             tenant_clusters: clusters.map(isTenant ? showClusterToTenant : showCluster),
             budget: showBudget(views.budgets?.of(id)),
+            gateway_access: showAccess(views.access?.of(id, TOKENS)),
           });
         },
       ],
@@ -135,6 +138,12 @@ function showBudget(status: BudgetState | undefined) {
     state,
     uncounted,
   };
+}
+
+/** What AI gateways get as answer for the tenant; left out at a hub, and while it is unknown. */
+function showAccess(answer: ReturnType<AccessCheck['of']> | undefined) {
+  if (answer === undefined || answer.kind === 'unknown') return undefined;
+  return { has_access: answer.hasAccess, reason: answer.reason };
 }
 
 /**

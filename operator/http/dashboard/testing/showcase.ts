@@ -31,6 +31,7 @@ interface Line {
   readonly metric: string;
   readonly unit: string;
   readonly sku?: string;
+  readonly dimensions?: Readonly<Record<string, string>>;
   /** Quantity in an hour of the day. */
   readonly at: (hour: number) => number;
 }
@@ -58,6 +59,9 @@ const LINES: readonly Line[] = [
     line(tenant, 'tenant_memory_gb_hours', 'gib-hours', day(90 + index * 31, 20, 14)),
     line(tenant, 'tenant_instance_hours', 'hours', () => 1),
   ]),
+  ...tokens('globex', 'llama-3.3-70b', day(700_000, 400_000, 15)),
+  ...tokens('globex', 'qwen3-235b', day(90_000, 120_000, 9)),
+  ...tokens('acme-research', 'llama-3.3-70b', day(3_000_000, 500_000, 20)),
 ];
 
 const TENANTS = [
@@ -100,8 +104,9 @@ function growth(start: number): number {
 }
 
 /** Tenant clusters that are up do not grow. */
-function amountAt({ metric, at }: Line, start: number): number {
+function amountAt({ metric, unit, at }: Line, start: number): number {
   const amount = at(new Date(start).getUTCHours());
+  if (unit === 'tokens') return Math.round(growth(start) * amount);
   return metric === UPTIME.metric ? amount : growth(start) * amount;
 }
 
@@ -111,7 +116,11 @@ export async function createShowcase(): Promise<Showcase> {
   const starts = Array.from({ length: hours }, (_, hour) => SHOWCASE_BEGAN + hour * HOUR);
   const events = starts
     .filter((start) => start < OUTAGE.from || start >= OUTAGE.to)
-    .flatMap((start) => LINES.map((one) => event(one, start, amountAt(one, start))));
+    .flatMap((start) =>
+      LINES.map((one) => ({ one, amount: amountAt(one, start) }))
+        .filter(({ amount }) => amount > 0)
+        .map(({ one, amount }) => event(one, start, amount)),
+    );
   await ledger.append({ events, windowEnd: NOW });
   await writeGpus(ledger);
   return { ledger, views: (settings) => views(settings, ledger) };
@@ -317,7 +326,22 @@ const LETTERS: readonly DeadLetter[] = Array.from({ length: 27 }, (_, index) => 
   event: event(LINES[index % LINES.length] ?? UPTIME, NOW - (index + 1) * HOUR, 1.25),
 }));
 
-function event({ tenant, metric, unit, sku }: Line, start: number, amount: number): UsageEvent {
+/** Of three kinds, most of them in prompts; four times a day, because each event costs every test time. */
+function tokens(tenant: string, model: string, at: Line['at']): readonly Line[] {
+  const shares = { input: 1, cache_read: 0.4, output: 0.25 };
+  return Object.entries(shares).map(([token_type, share]) => ({
+    ...line(tenant, 'tenant_inference_tokens', 'tokens', (hour) =>
+      hour % 6 === 0 ? share * at(hour) : 0,
+    ),
+    dimensions: { model, token_type },
+  }));
+}
+
+function event(
+  { tenant, metric, unit, sku, dimensions }: Line,
+  start: number,
+  amount: number,
+): UsageEvent {
   const quantity = parseDecimal(amount.toFixed(9));
   if (quantity === undefined) throw new RangeError(`quantity: not a decimal: ${amount}`);
   const identity: EventIdentity = {
@@ -327,7 +351,7 @@ function event({ tenant, metric, unit, sku }: Line, start: number, amount: numbe
     window_end: formatInstant(start + HOUR),
     region: 'eu-central-1',
     sku,
-    dimensions: { tenant_cluster: clusterOf(tenant) },
+    dimensions: dimensions ?? { tenant_cluster: clusterOf(tenant) },
   };
   return {
     schema_version: SCHEMA_VERSION,

@@ -1,11 +1,10 @@
-import { html, useContext } from '../preact.js';
+import { html } from '../preact.js';
 import { useApi, url } from '../api.js';
 import { BudgetCard } from '../budget.js';
 import { CopyButton } from '../buttons.js';
 import { Badge, Card, Choice, ErrorNotice, PageHead } from '../components.js';
 import { Downloads } from '../downloads.js';
 import { decimalsByUnit, noUsageText, quantity, time } from '../format.js';
-import { HubContext } from '../hub.js';
 import { link, setQuery } from '../location.js';
 import { useCosts } from '../money.js';
 import { ClusterName, useNames } from '../names.js';
@@ -17,7 +16,6 @@ import { State } from './enforcement.js';
 import { UsageChart } from './usage.js';
 
 const REFRESH_MS = 60_000;
-const ACCESS_MS = 15_000;
 const FIRST_METRIC = 'tenant_gpu_hours';
 
 /** One tenant. @param {{ id: string, query: URLSearchParams, status: any }} properties */
@@ -46,7 +44,7 @@ export function TenantPage({ id, query, status }) {
         ? html`<p class="notice">No tenant cluster of ${names.tenant(id)} exists now. What it used before is below.</p>`
         : html`<${ErrorNotice} state=${tenant} />`
     }
-    <${Refusal} id=${id} state=${tenant.data?.billing_state} />
+    ${tenant.data && html`<${Refusal} tenant=${tenant.data} mode=${status.data?.enforcement_mode} />`}
     <div class="controls">
       <${Choice} label="Metric" value=${metric} options=${options} onChoose=${(/** @type {string} */ code) => setQuery({ metric: code })} />
     </div>
@@ -62,19 +60,16 @@ export function TenantPage({ id, query, status }) {
 }
 
 /**
- * What is refused to a tenant now. A gateway refuses requests before the window is closed.
- * @param {{ id: string, state: string | undefined }} properties
+ * What is refused to a tenant now. Gateways refuse its requests before the window is closed.
+ * @param {{ tenant: any, mode: string | undefined }} properties `mode` is that of the enforcement
  */
-function Refusal({ id, state }) {
-  const isHub = useContext(HubContext) === true;
-  const address = `/api/v1/tenants/${encodeURIComponent(id)}/access`;
-  const access = useApi(isHub ? undefined : address, ACCESS_MS);
+function Refusal({ tenant: { billing_state: state, gateway_access: access }, mode }) {
   const refused = [
-    ...(state === 'suspended' ? ['new pods of its tenant clusters'] : []),
-    ...(access.data?.hasAccess === false ? ['its requests at AI gateways'] : []),
+    ...(state === 'suspended' && mode === 'enforce' ? ['new pods of its tenant clusters'] : []),
+    ...(access?.has_access === false ? ['its requests at AI gateways'] : []),
   ];
   if (refused.length === 0) return null;
-  const isSpent = access.data?.reason === 'usage_limit_reached';
+  const isSpent = access?.reason === 'usage_limit_reached';
   return html`<p class="notice bad" role="alert">Refused: ${refused.join(' and ')}.${isSpent && ' Nothing is left of its budget.'}</p>`;
 }
 

@@ -59,6 +59,7 @@ export function PortalOverview({ id, tenant, query }) {
         : html`<${ErrorNotice} state=${tenant} />`
     }
     ${state === 'suspended' && html`<p class="notice bad" role="alert">Suspended: new pods do not start. Please contact your provider.</p>`}
+    ${state !== 'suspended' && tenant.data?.gateway_access?.has_access === false && html`<p class="notice bad" role="alert">Requests at AI gateways are refused. Please contact your provider.</p>`}
     <div class="tiles">
       ${costs.total !== '' && html`<${Tile} label="Cost in this time" value=${costs.total} note="by the prices in force, before discounts and taxes" />`}
       ${budget && html`<${Tile} label="Left of the budget" value=${amountText(budget, budget.left)} tone=${toneOf(budget)} />`}
