@@ -59,6 +59,7 @@ const GAUGES: readonly AlertCase[] = [
 /** The same with a sample every five minutes: alerts that wait for hours. */
 export const SLOW_CASES: readonly AlertCase[] = [
   slow('MeterfeedUsageHeld', '4h', { meterfeed_held_events: '0x20 3x400' }),
+  slow('MeterfeedAnchorsFailing', '4h', { meterfeed_anchors_failing: '0x20 1x400' }),
   slow('MeterfeedTenantsParked', '4h', {
     [`meterfeed_destination_parked_events${LAGO}`]: '0x20 3x400',
   }),

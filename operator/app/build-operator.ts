@@ -3,6 +3,8 @@ import type { ReadinessCheck, Views } from '../http/views.ts';
 import { createReflectorMetrics, createWorkQueueMetrics } from '../kubernetes/metrics.ts';
 import { PlanRecorder } from '../billing/usage/plan-recorder.ts';
 import { createCollectorMetrics } from '../metering/windows/collector-metrics.ts';
+import { fencedOutbound } from '../outbound/fenced-outbound.ts';
+import { Anchors } from './anchors.ts';
 import { type Budgets, buildBudgets } from './budgets.ts';
 import type { BuildContext, OperatorOptions } from './build-context.ts';
 import { ClusterHolder } from './cluster-holder.ts';
@@ -50,7 +52,10 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   const meter = localMeter(context, { cluster, metering, held, readiness });
   const built = { cluster, metering, billing, budgets, gateways, meter, readiness };
   const views = operatorViews(context, built);
-  const controllers = buildControllers(context, built, views);
+  const http = httpComponent(context, { views, ledger, totals: billing.stream.totals });
+  const outbound = fencedOutbound(context.outbound, context.mayAct);
+  const anchors = new Anchors({ ...context, outbound, sign: http.signStatement });
+  const controllers = buildControllers(context, built, views, anchors);
   createStatusMetrics(registry, views, cluster.tenantApis, budgets);
   const installation = { connection, namespace, clock, logger, registry };
   const { ledgerId } = ledger.stats();
@@ -68,6 +73,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
       run: (signal) => retain(options, signal),
     }),
     ...metering.components,
+    { name: 'anchors', run: (signal) => anchors.run(signal) },
     plansComponent(context, cluster, views),
     budgets.component,
     ...(options.isDatabase ? [fleetReports(context, built)] : []),
@@ -76,7 +82,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   return [
     ...reached.components,
     billing.sums,
-    httpComponent(context, { views, ledger, totals: billing.stream.totals }),
+    http,
     {
       name: 'leader',
       run: async (signal) => {
@@ -161,6 +167,7 @@ function buildControllers(
   context: BuildContext,
   { cluster, metering, billing, budgets, meter }: Built,
   views: Views,
+  anchors: Anchors,
 ): Controllers {
   const { ledger, settings, environment } = context;
   const { windows } = metering;
@@ -174,6 +181,7 @@ function buildControllers(
     leavesToHub: environment.role === 'meter',
     budgets: budgets.budgets,
     held,
+    anchors,
     enforcement: {
       mode: () => settings.current().enforcement.mode,
       status: () => enforcement.status(),

@@ -28,6 +28,7 @@ export const CONDITION_TYPES = [
   'Conflicting',
   'DiskFilling',
   'EnforcementFailing',
+  'AnchorsFailing',
   'RateLimitTooLow',
   'RetentionShortened',
   'PrometheusQueriesMany',

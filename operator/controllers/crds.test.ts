@@ -588,6 +588,11 @@ const BROKEN: readonly Row[] = [
       spec: tokensBy({ output: '$.o', reasoning: '$.r' }),
       message: 'state outputIncludesReasoning exactly if reasoning is given',
     },
+    {
+      reason: 'anchors that are posted to a path',
+      spec: { anchors: { webhook: '/anchors' } },
+      message: URL,
+    },
   ].map((row): Row => ({ ...row, plural: 'meteringpolicies' })),
   ...[
     {

@@ -65,6 +65,10 @@ export interface PolicyViews {
   };
   readonly held: Pick<HeldUsage, 'list' | 'pushedTenants'>;
   readonly budgets: Pick<BudgetController, 'list'>;
+  readonly anchors: {
+    /** One line for each place that lacks the anchor of the day. */
+    readonly problems: () => readonly string[];
+  };
 }
 
 /** Returns the condition `Ready` and those that need attention. */
@@ -208,6 +212,8 @@ function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
     const message = `GET /api/v1/status lists all under enforcement.problems; the first is ${unmarked}`;
     claim('EnforcementFailing', 'CannotMark', message, unmarked);
   }
+  const [notStored] = views.anchors.problems();
+  if (notStored !== undefined) claim('AnchorsFailing', 'NotStored', notStored);
   const { disk, problems } = views.ledger.stats();
   if (disk.level !== 'normal') {
     const { reason, message } = DISK[disk.level];

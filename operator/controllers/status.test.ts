@@ -556,6 +556,7 @@ describe('the status of the policy', () => {
         mode: () => 'enforce',
         status: () => ({ suspendedClusters: [], pending: 1, problems: ['Namespace/a: HTTP 403'] }),
       },
+      anchors: { problems: () => ['webhook: HTTP 500'] },
     });
     const claims = policyClaims(ACCEPTED, views, WINDOW_MS, NOON);
     expect(brief(claims)).toEqual([
@@ -567,6 +568,7 @@ describe('the status of the policy', () => {
       'DiscoveryProblems=True Ambiguous',
       'UsageHeld=True UnknownTenants',
       'EnforcementFailing=True CannotMark',
+      'AnchorsFailing=True NotStored',
       'DiskFilling=True IngestRefused',
       'RetentionShortened=True DiskFilling',
       'LedgerDamaged=True ProblemsFound',
@@ -581,6 +583,7 @@ describe('the status of the policy', () => {
       '"acm"',
       'segment 3',
       'HTTP 403',
+      'HTTP 500',
     ])
       expect(messages).toContain(cause);
   });

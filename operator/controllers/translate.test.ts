@@ -390,6 +390,7 @@ describe('the MeteringPolicy', () => {
             'http://localhost:3000',
           ],
         },
+        anchors: { configMap: true, webhook: 'https://anchors.example.com/in' },
         focus: {
           provider: 'Example Cloud',
           publisher: 'Example Software',
@@ -443,6 +444,7 @@ describe('the MeteringPolicy', () => {
         tenantApi: {},
         prometheus: {},
         ledger: {},
+        anchors: {},
         ingest: {},
         enforcement: {},
         log: {},

@@ -113,6 +113,8 @@ export function createHttpServer(options: HttpServerOptions) {
       return addresses;
     },
     close,
+    /** See {@link Portal.signStatement}. */
+    signStatement: portal.signStatement.bind(portal),
   };
 }
 

@@ -299,6 +299,10 @@ export interface MeteringPolicySpec {
     dimensions?: string[];
   }[];
   retention?: string;
+  anchors?: {
+    configMap?: boolean;
+    webhook?: string;
+  };
   discovery?: {
     sources?: ('vcluster' | 'k3k' | 'kamaji' | 'hypershift' | 'cluster-api' | 'namespaces')[];
     namespaceTenantKeys?: string[];

@@ -205,6 +205,13 @@ const EFFECTS: readonly Effect[] = [
     (s) => s.ingest.cloudEvents.map(({ type }) => type),
     ['litellm_tokens', 'kong.llm_request'],
   ],
+  ['spec.anchors.configMap', 'true', (s) => s.anchors.configMap, true],
+  [
+    'spec.anchors.webhook',
+    'https://anchors.example.com/in?a=b',
+    (s) => s.anchors.webhook,
+    'https://anchors.example.com/in?a=b',
+  ],
   ['spec.enforcement.neverSuspend', 'acme', (s) => s.enforcement.neverSuspend, ['acme']],
   ['ENFORCEMENT_MODE', 'enforce', (s) => s.enforcement.mode, 'enforce'],
   [

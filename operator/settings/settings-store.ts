@@ -107,6 +107,7 @@ function layer(
     tenantApi: { ...environment.tenantApi, ...policy?.tenantApi },
     prometheus: layerPrometheus(environment.prometheus, policy?.prometheus),
     ledger: { ...environment.ledger, ...policy?.ledger },
+    anchors: { ...environment.anchors, ...policy?.anchors },
     ingest: { ...environment.ingest, ...policy?.ingest },
     log: { ...environment.log, ...policy?.log },
     portal: policy?.portal ?? environment.portal,

@@ -88,6 +88,7 @@ export async function startControllers(options: ControllersRigOptions): Promise<
       status: () => engine.enforcement.status(),
     },
     budgets: { list: () => [] },
+    anchors: { problems: () => engine.anchors.problems() },
     held: {
       list: () => engine.held.list(),
       pushedTenants: () => engine.held.pushedTenants(),

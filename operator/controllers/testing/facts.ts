@@ -78,6 +78,7 @@ export function viewsOf(change: Partial<PolicyViews> = {}): PolicyViews {
     windows: windowsOf(),
     held: { list: () => [], pushedTenants: () => [] },
     budgets: { list: () => [] },
+    anchors: { problems: () => [] },
     enforcement: {
       mode: () => 'observe',
       status: () => ({ suspendedClusters: [], pending: 0, problems: [] }),

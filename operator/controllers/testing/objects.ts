@@ -270,6 +270,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
           'http://localhost:3000',
         ],
       },
+      anchors: { configMap: true, webhook: 'https://anchors.example.com/in' },
       focus: {
         provider: 'Example Cloud',
         publisher: 'Example Software',

@@ -7,7 +7,7 @@ import { ledgerUrls } from '../parsers/ledger-url.ts';
 import { list } from '../parsers/lists.ts';
 import { absolutePath, boolean, choice, integer, text } from '../parsers/scalars.ts';
 import { signingKeys } from '../parsers/signing-keys.ts';
-import { baseUrl, prometheusUrl } from '../parsers/urls.ts';
+import { baseUrl, prometheusUrl, url } from '../parsers/urls.ts';
 import type { SettingTable } from './setting.ts';
 
 /** The roles of a process in a fleet (docs/how-to/fleet.md). */
@@ -62,6 +62,26 @@ export const LEDGER = {
     default: '168h',
     fields: ['MeteringPolicy spec.retention'],
     test: 'operator/ledger/leveldb/retention.test.ts',
+  },
+} as const satisfies SettingTable;
+
+/** Where the signed head of the ledger is stored once a day. */
+export const ANCHORS = {
+  configMap: {
+    meaning:
+      'Whether the signed head of the ledger is stored once a day in the ConfigMap `meterfeed-anchors` (docs/how-to/check-a-bill.md#anchors).',
+    parser: boolean(),
+    default: 'false',
+    fields: ['MeteringPolicy spec.anchors.configMap'],
+    test: 'operator/app/anchors.apiserver.test.ts',
+  },
+  webhook: {
+    meaning: 'URL that receives the signed head of the ledger once a day.',
+    parser: url(),
+    otherwise: 'nothing is posted',
+    shown: 'url',
+    fields: ['MeteringPolicy spec.anchors.webhook'],
+    test: 'operator/app/anchors.apiserver.test.ts',
   },
 } as const satisfies SettingTable;
 

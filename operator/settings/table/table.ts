@@ -4,6 +4,7 @@ import { DISCOVERY, TENANT_API } from './discovery.ts';
 import { IDENTITY } from './identity.ts';
 import { METERING } from './metering.ts';
 import {
+  ANCHORS,
   ENFORCEMENT,
   HTTP,
   INGEST,
@@ -22,6 +23,7 @@ export const TABLE = {
   metering: METERING,
   prometheus: PROMETHEUS,
   ledger: LEDGER,
+  anchors: ANCHORS,
   ingest: INGEST,
   http: HTTP,
   enforcement: ENFORCEMENT,
