@@ -59,8 +59,8 @@ LEDGER_URL or LEDGER_URL_FILE, for cursors, verify, dump, sum, diff and focus; a
              a role that owns a schema of its own and has no right in another one
 
   focus      writes the FOCUS file of a month and its manifest (docs/reference/focus.md):
-             --month YYYY-MM --out DIR [--tenant ID] [--grain day] [--policy FILE], the MeteringPolicy as
-             YAML, for names. DEFAULT_PLAN_CODE and CLUSTER_NAME as the operator has them
+             --month YYYY-MM --out DIR [--tenant ID] [--grain day] [--format parquet] [--policy FILE],
+             the MeteringPolicy as YAML, for names. DEFAULT_PLAN_CODE and CLUSTER_NAME as the operator has them
 
 dump, sum and diff take [--from SEQUENCE] [--to SEQUENCE] [--tenant ID] [--metric CODE].`;
 
@@ -68,6 +68,7 @@ const OPTIONS = {
   anchor: { type: 'string' },
   'start-over': { type: 'boolean', default: false },
   export: { type: 'string' },
+  format: { type: 'string' },
   from: { type: 'string' },
   grain: { type: 'string' },
   month: { type: 'string' },
@@ -148,6 +149,7 @@ interface Values {
   readonly export?: string;
   readonly stream?: readonly string[];
   readonly hub?: boolean;
+  readonly format?: string;
   readonly grain?: string;
   readonly month?: string;
   readonly out?: string;
@@ -237,9 +239,10 @@ async function migrate(
 /** Prints the paths of the written files, the manifest last. */
 async function focus(
   place: LedgerPlace,
-  { month: name = '', out, grain = 'hour', tenant, policy }: Values,
+  { month: name = '', out, grain = 'hour', format = 'csv', tenant, policy }: Values,
 ): Promise<number> {
   if (out === undefined || (grain !== 'hour' && grain !== 'day')) return usage();
+  if (format !== 'csv' && format !== 'parquet') return usage();
   if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(name)) {
     throw new Error(`--month: not a month such as 2026-11: "${name}"`);
   }
@@ -251,6 +254,7 @@ async function focus(
     month: { from: from.getTime(), to, grain },
     tenant,
     out,
+    format,
     policyFile: policy,
     defaultPlanCode: DEFAULT_PLAN_CODE ?? BILLING_VARIABLES.DEFAULT_PLAN_CODE.default,
     clusterName: CLUSTER_NAME ?? IDENTITY.clusterName.default,

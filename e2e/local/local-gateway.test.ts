@@ -13,7 +13,6 @@ import { AccessCheck } from '../../operator/intake/access-check.ts';
 import { Intake } from '../../operator/intake/intake.ts';
 import { createMemoryLedger } from '../../operator/ledger/testing/memory-ledger.ts';
 import { BUILT_IN_METRICS } from '../../operator/model/catalog.ts';
-import { nanosFromDecimal } from '../../operator/model/decimal.ts';
 import { createMemoryLogger } from '../../operator/telemetry/testing/memory-logger.ts';
 import { seededRandom } from '../../operator/ledger/testing/seeded-random.ts';
 import { GATEWAY_POLICY, runGateway } from './local-gateway.ts';
@@ -42,7 +41,7 @@ async function startOperator() {
     intake
       .openSums(tenant)
       .filter(({ metric }) => metric === METRIC)
-      .reduce((sum, { quantity }) => sum + nanosFromDecimal(quantity), 0n);
+      .reduce((sum, { nanos }) => sum + nanos, 0n);
   const access = new AccessCheck({
     budgets: {
       staleMs: 0,

@@ -14,6 +14,7 @@ import { CustomResources, whenConfigured } from './custom-resources.ts';
 import { buildDelivery } from './delivery.ts';
 import { buildGateways, type Gateways } from './intake.ts';
 import { fleetReports, type Reported } from './fleet-reports.ts';
+import { FocusExport } from './focus-export.ts';
 import { localMeter } from './known-meter.ts';
 import { httpComponent, labelComponents, reachOut } from './leader-components.ts';
 import { buildMetering } from './metering.ts';
@@ -55,7 +56,14 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
   const http = httpComponent(context, { views, ledger, totals: billing.stream.totals });
   const outbound = fencedOutbound(context.outbound, context.mayAct);
   const anchors = new Anchors({ ...context, outbound, sign: http.signStatement });
-  const controllers = buildControllers(context, built, views, anchors);
+  const focus = new FocusExport({
+    ...context,
+    views,
+    totals: billing.stream.totals,
+    outbound,
+    closeMonth: billing.closeMonth,
+  });
+  const controllers = buildControllers(context, { ...built, focus, anchors }, views);
   createStatusMetrics(registry, views, cluster.tenantApis, budgets);
   const installation = { connection, namespace, clock, logger, registry };
   const { ledgerId } = ledger.stats();
@@ -76,6 +84,7 @@ export async function buildOperator(options: OperatorOptions): Promise<readonly 
     { name: 'anchors', run: (signal) => anchors.run(signal) },
     plansComponent(context, cluster, views),
     budgets.component,
+    whenConfigured(customResources, { name: 'FOCUS files', run: (signal) => focus.run(signal) }),
     ...(options.isDatabase ? [fleetReports(context, built)] : []),
     ...labelComponents(context, readiness),
   ];
@@ -165,9 +174,15 @@ function readinessOf(
 /** Builds the controllers of the custom resources, with the data for their status. */
 function buildControllers(
   context: BuildContext,
-  { cluster, metering, billing, budgets, meter }: Built,
+  {
+    cluster,
+    metering,
+    billing,
+    budgets,
+    meter,
+    ...files
+  }: Built & { readonly focus: FocusExport; readonly anchors: Anchors },
   views: Views,
-  anchors: Anchors,
 ): Controllers {
   const { ledger, settings, environment } = context;
   const { windows } = metering;
@@ -180,8 +195,9 @@ function buildControllers(
     cursors: destinationCursors(() => [stream], context.clock),
     leavesToHub: environment.role === 'meter',
     budgets: budgets.budgets,
+    focusProblem: () => files.focus.problem(),
+    anchors: files.anchors,
     held,
-    anchors,
     enforcement: {
       mode: () => settings.current().enforcement.mode,
       status: () => enforcement.status(),

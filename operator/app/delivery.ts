@@ -26,6 +26,8 @@ export interface Billing {
   readonly stream: Stream;
   /** Maintains the sums of the stream. Stop it after the components that show the sums. */
   readonly sums: Component;
+  /** See `SumsStore.closeMonth`. */
+  readonly closeMonth: Summing['closeMonth'];
   readonly noticedOf: (status: DestinationStatus) => Noticed;
   readonly enforcement: Enforcement;
   readonly held: HeldUsage;
@@ -79,6 +81,7 @@ export async function buildDelivery(
   return {
     stream,
     sums: sumsComponent(summing),
+    closeMonth: (month, signal) => summing.closeMonth(month, signal),
     held,
     noticedOf: (status) => ({
       drift: drift.reportOf(status.name),

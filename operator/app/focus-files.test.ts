@@ -22,7 +22,7 @@ import { type FocusRequest, writeFocusFiles } from './focus-files.ts';
 const OCTOBER = Date.UTC(2026, 9);
 const NOVEMBER = Date.UTC(2026, 10);
 const HOUR = 3_600_000;
-const DATA = 'focus-1.2/cost-and-usage/billing_period=2026-10/part-000.csv.gz';
+const DATA = 'focus-1.2/cost-and-usage/billing_period=2026-10';
 const MANIFEST = 'focus-1.2/metadata/billing_period=2026-10/manifest.json';
 const SPEC = {
   currency: 'EUR',
@@ -97,6 +97,7 @@ const request = (change: Partial<FocusRequest> = {}): FocusRequest => ({
   place: directory,
   month: { from: OCTOBER, to: NOVEMBER, grain: 'hour' },
   out,
+  format: 'csv',
   defaultPlanCode: 'tenant-standard',
   clusterName: 'control-plane',
   version: '1.2.3',
@@ -104,10 +105,21 @@ const request = (change: Partial<FocusRequest> = {}): FocusRequest => ({
   ...change,
 });
 
-const written = async (): Promise<string> => gunzipSync(await readFile(join(out, DATA))).toString();
+/** The lines of all files, sorted, without their headers. */
+async function written(): Promise<readonly string[]> {
+  const lines: string[] = [];
+  for (const name of await readdir(join(out, DATA), { recursive: true })) {
+    if (!name.endsWith('.gz')) continue;
+    const [, ...some] = linesOf(gunzipSync(await readFile(join(out, DATA, name))).toString());
+    lines.push(...some);
+  }
+  return lines.toSorted();
+}
+
+const linesOf = (text: string): readonly string[] => text.trimEnd().split('\r\n');
 
 describe('FOCUS files of the ledger tool', () => {
-  test('have the bytes that the API gives, and a manifest that describes them', async () => {
+  test('have the rows that the API gives, and a manifest that describes them', async () => {
     const book = translatePriceBook('tenant-standard', SPEC);
     if (book.kind === 'invalid') throw new Error(book.message);
     const settings = { ...testSettings(), pricing: { books: [book.settings] } };
@@ -122,25 +134,41 @@ describe('FOCUS files of the ledger tool', () => {
     const { text } = await server.call('GET', '/api/v1/focus?month=2026-10', { token });
     await server.close();
     await ledger.close();
-    expect(await writeFocusFiles(request())).toStrictEqual([DATA, MANIFEST]);
-    expect(await written()).toBe(text);
-    const bytes = await readFile(join(out, DATA));
-    const manifest: unknown = JSON.parse(await readFile(join(out, MANIFEST), 'utf8'));
+    const names = await writeFocusFiles(request());
+    expect(names.at(-1)).toBe(MANIFEST);
+    expect(await written()).toStrictEqual(linesOf(text).slice(1).toSorted());
+    const bytes = await readFile(join(out, names[0] ?? ''));
+    const manifest = JSON.parse(await readFile(join(out, MANIFEST), 'utf8')) as {
+      readonly files: readonly { readonly rows: number }[];
+    };
+    expect(manifest.files.reduce((sum, { rows }) => sum + rows, 0)).toBe(linesOf(text).length - 1);
+    expect(manifest.files).toHaveLength(names.length - 1);
     expect(manifest).toMatchObject({
       period_status: 'Closed',
       complete: false,
-      files: [
+      files: expect.arrayContaining([
         {
-          name: DATA,
-          rows: text.trimEnd().split('\r\n').length - 1,
+          name: names[0],
+          rows: expect.any(Number) as number,
           bytes: bytes.length,
           sha256: createHash('sha256').update(bytes).digest('hex'),
         },
-      ],
+      ]) as unknown,
       sums: { charged: [{ tenant: 'acme', quantity: '28.19' }, { tenant: 'burst' }] },
       gaps: { ended: [{ source: 'pods', seconds: 3600 }] },
     });
     expect((await readdir(out)).filter((name) => name.startsWith('sums-'))).toStrictEqual([]);
+  });
+
+  test('bill a correction of a closed month where the operator does', async () => {
+    await ledger.writeRecords([{ key: 'focus/closed/2026-10', value: '80' }]);
+    await ledger.close();
+    await writeFocusFiles(request());
+    expect((await written()).some((line) => line.includes('Correction of'))).toBe(false);
+    const november = { from: NOVEMBER, to: Date.UTC(2026, 11), grain: 'hour' as const };
+    await writeFocusFiles(request({ month: november, format: 'parquet' }));
+    const path = 'billing_period=2026-11/charge_day=2026-10-01/part-000.parquet';
+    expect((await readFile(join(out, 'focus-1.2/cost-and-usage', path))).length).toBeGreaterThan(0);
   });
 
   test('take names from a MeteringPolicy, and one tenant on request', async () => {
@@ -148,7 +176,7 @@ describe('FOCUS files of the ledger tool', () => {
     const policyFile = join(out, 'policy.yaml');
     await writeFile(policyFile, 'spec: { focus: { provider: Example Cloud } }');
     await writeFocusFiles(request({ policyFile, tenant: 'burst' }));
-    const [, ...lines] = (await written()).trimEnd().split('\r\n');
+    const lines = await written();
     expect(lines.length).toBeGreaterThan(40);
     expect(lines.every((line) => line.includes(',Example Cloud,'))).toBe(true);
     expect(lines.some((line) => line.includes(',acme,'))).toBe(false);
@@ -165,7 +193,7 @@ describe('FOCUS files of the ledger tool', () => {
     await expect(writeFocusFiles(request({ month: september }))).rejects.toThrow(
       'the ledger has no usage of it or of an earlier one: "2026-09"',
     );
-    expect(await readdir(join(out, 'focus-1.2/cost-and-usage/billing_period=2026-09'))).toEqual([]);
+    expect(await readdir(out)).toEqual([]);
     const again = await used.open(directory);
     again.setRetention(HOUR);
     await again.retain(Date.UTC(2027, 0));

@@ -1,29 +1,31 @@
-import { mkdir, mkdtemp, open, readFile, rm } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
-import { createGzip } from 'node:zlib';
+import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { parse } from 'yaml';
 import { FocusFile } from '../billing/focus/focus-file.ts';
-import { type FileEntry, FOCUS_VERSION, manifestOf } from '../billing/focus/manifest.ts';
+import { manifestOf } from '../billing/focus/manifest.ts';
 import { focusNames } from '../billing/focus/names.ts';
 import type { BillingMonth } from '../billing/focus/rows.ts';
 import { pricesInForce } from '../billing/usage/prices-in-force.ts';
+import { CLOSINGS } from '../billing/usage/sum-updater.ts';
 import { translatePolicy } from '../controllers/policy-settings.ts';
 import { translatePriceBook } from '../controllers/price-book-settings.ts';
 import { storedSpecs } from '../controllers/stored-price-books.ts';
 import { loadMemory } from '../discovery/memory.ts';
-import { FileCount, focusLines } from '../http/focus-csv.ts';
 import { gapsIn } from '../http/routes/gaps.ts';
-import { renameDurably, writeFileDurably } from '../ledger/leveldb/files.ts';
-import { type LedgerFacts, readFacts } from '../ledger/tool/facts.ts';
 import type { LedgerPlace } from '../ledger/tool/events.ts';
+import { type LedgerFacts, readFacts } from '../ledger/tool/facts.ts';
 import { createGaps, type Gap } from '../metering/windows/gaps.ts';
 import { buildCatalog, type Catalog } from '../model/catalog.ts';
+import { monthOf, monthRange } from '../model/periods.ts';
 import type { PriceBook } from '../model/price-book.ts';
+import { formatInstant, type TimeRange } from '../model/window.ts';
 import type { MeteringPolicySpec } from '../settings/custom-resources.generated.ts';
-import type { PolicySettings } from '../settings/settings.ts';
-import { type FocusMonthSums, sumMonth } from './focus-sums.ts';
+import type { FocusFormat, PolicySettings } from '../settings/settings.ts';
+import { systemClock } from '../telemetry/system-clock.ts';
+import { TimeSlice } from '../telemetry/time-slice.ts';
+import { writeTo } from './focus-export.ts';
+import { writeMonth } from './focus-month.ts';
+import { type LedgerSums, sumLedger } from './focus-sums.ts';
 
 export interface FocusRequest {
   readonly place: LedgerPlace;
@@ -32,6 +34,7 @@ export interface FocusRequest {
   readonly tenant?: string;
   /** The directory to write to. */
   readonly out: string;
+  readonly format: FocusFormat;
   /** A YAML file with the MeteringPolicy, for names and custom metrics. */
   readonly policyFile?: string;
   /** The plan of tenants without one. */
@@ -42,54 +45,59 @@ export interface FocusRequest {
 }
 
 const GAP_PREFIXES = ['gap/', 'prometheus/gap/'];
-const PREFIXES = ['costs/', 'discovery/', ...GAP_PREFIXES];
+const PREFIXES = ['costs/', 'discovery/', CLOSINGS, ...GAP_PREFIXES];
 
 /**
- * Writes the FOCUS file of a month from a ledger, and its manifest last
+ * Writes the FOCUS files of a month from a ledger, and its manifest last
  * (docs/reference/focus.md#files-of-the-ledger-tool). Returns the paths. Throws if some usage of
  * the month is not in the ledger.
  */
 export async function writeFocusFiles(request: FocusRequest): Promise<readonly string[]> {
-  const { place, month, out, tenant } = request;
+  const { place, month, out, tenant, format } = request;
   const facts = await readFacts(place, PREFIXES);
-  const name = new Date(month.from).toISOString().slice(0, 7);
-  if (facts.horizon > month.from) {
-    const until = new Date(facts.horizon).toISOString();
-    const fix = 'use an older backup, or GET /api/v1/focus';
-    throw new Error(`--month: usage until ${until} may be deleted: "${name}"; ${fix}`);
-  }
-  const partition = `billing_period=${name}`;
-  const data = join(`focus-${FOCUS_VERSION}`, 'cost-and-usage', partition, 'part-000.csv.gz');
-  const manifest = join(`focus-${FOCUS_VERSION}`, 'metadata', partition, 'manifest.json');
-  for (const path of [data, manifest]) await mkdir(dirname(join(out, path)), { recursive: true });
+  refuseDeleted(facts, month);
+  await mkdir(out, { recursive: true });
   const directory = await mkdtemp(join(out, 'sums-'));
   try {
-    await using sums = await sumMonth(place, month, tenant, directory);
-    const since = sums.since();
+    await using sums = await sumLedger(place, { facts, to: month.to, tenant }, directory);
+    const { since } = sums;
     if (since === undefined || since >= month.to) {
+      const name = monthOf(formatInstant(month.from));
       throw new Error(`--month: the ledger has no usage of it or of an earlier one: "${name}"`);
     }
     const file = await focusFile(request, facts, sums);
-    // A reader that finds a manifest finds the files that it describes.
-    await rm(join(out, manifest), { force: true });
-    const entry = await writeGzip(file, out, data);
-    const text = JSON.stringify(
-      manifestOf({
-        ...request,
-        closed: isClosed(facts, month),
-        since,
-        files: [entry],
-        sums: file.sums(),
-        gaps: gapsIn(await knownGaps(facts), { range: month, tenant, isConfined: false }),
-      }),
-      undefined,
-      2,
-    );
-    await writeFileDurably(join(out, manifest), `${text}\n`);
-    return [data, manifest];
+    const known = await knownGaps(facts);
+    const outcome = await writeMonth({
+      month,
+      file,
+      manifest: (files) =>
+        manifestOf({
+          ...request,
+          closed: isClosed(facts, month),
+          since,
+          files,
+          sums: file.sums(),
+          gaps: gapsIn(known, { range: month, tenant, isConfined: false }),
+        }),
+      format,
+      target: { put: (name, bytes) => writeTo(join(out, name), bytes) },
+      slice: new TimeSlice(systemClock),
+      note: async () => undefined,
+    });
+    if (outcome.kind === 'failed') throw new Error(outcome.reason);
+    return outcome.names;
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
+}
+
+/** Throws if some usage of a range may be deleted. */
+function refuseDeleted({ horizon }: LedgerFacts, { from }: TimeRange): void {
+  if (horizon <= from) return;
+  const until = new Date(horizon).toISOString();
+  const fix = 'use an older backup, or GET /api/v1/focus';
+  const name = monthOf(formatInstant(from));
+  throw new Error(`--month: usage until ${until} may be deleted: "${name}"; ${fix}`);
 }
 
 function isClosed({ lastWindowEnd = 0 }: LedgerFacts, { to }: BillingMonth): boolean {
@@ -99,7 +107,7 @@ function isClosed({ lastWindowEnd = 0 }: LedgerFacts, { to }: BillingMonth): boo
 async function focusFile(
   { month, policyFile, defaultPlanCode, clusterName }: FocusRequest,
   facts: LedgerFacts,
-  sums: FocusMonthSums,
+  sums: LedgerSums,
 ): Promise<FocusFile> {
   const policy = policyFile === undefined ? {} : await readPolicy(policyFile);
   const catalog = catalogOf(policy);
@@ -117,6 +125,12 @@ async function focusFile(
     month,
     closed: isClosed(facts, month),
     add: sums.add,
+    late: async (name) => {
+      const late = await sums.late(name);
+      // The tiers of corrections depend on all usage of their month.
+      for (const { item } of late.brought) refuseDeleted(facts, monthRange(monthOf(item.window_start)));
+      return late;
+    },
     pricesOf: await pricesInForce(facts, settings, tenants),
     isCharged: (metric) => catalog.find(metric)?.informational !== true,
     names: focusNames(policy.focus ?? { services: [] }, policy.portal?.name, clusterName, {
@@ -164,27 +178,4 @@ function catalogOf(policy: PolicySettings): Catalog {
   const outcome = buildCatalog(policy.metering?.customMetrics ?? []);
   if (outcome.kind === 'catalog') return outcome.catalog;
   throw new Error(`--policy: ${outcome.problems.join('; ')}`);
-}
-
-/** Writes a file under another name first, so that a name always stands for a complete file. */
-async function writeGzip(file: FocusFile, out: string, name: string): Promise<FileEntry> {
-  const count = new FileCount();
-  let lines = 0;
-  const counted = async function* textOf() {
-    for await (const line of focusLines(file)) {
-      lines += 1;
-      yield line;
-    }
-  };
-  const draft = join(out, `${name}.new`);
-  await using handle = await open(draft, 'w');
-  await pipeline(Readable.from(counted()), createGzip(), async (chunks: AsyncIterable<Buffer>) => {
-    for await (const chunk of chunks) {
-      count.add(chunk);
-      await handle.writeFile(chunk);
-    }
-  });
-  await handle.sync();
-  await renameDurably(draft, join(out, name));
-  return count.entry(name, lines - 1);
 }

@@ -1,31 +1,34 @@
 import type { AddUsage } from '../billing/focus/period-usage.ts';
 import { Gathering } from '../billing/usage/gather.ts';
+import { LateUsage } from '../billing/usage/late-usage.ts';
 import { decodeSums } from '../billing/usage/sum-rows.ts';
+import { CLOSINGS } from '../billing/usage/sum-updater.ts';
 import { SumsStore } from '../billing/usage/sums-store.ts';
 import { LevelRollups } from '../ledger/leveldb/level-rollups.ts';
 import { type LedgerPlace, selectEvents } from '../ledger/tool/events.ts';
+import type { LedgerFacts } from '../ledger/tool/facts.ts';
 import { coverRange } from '../model/periods.ts';
-import type { TimeRange } from '../model/window.ts';
 
-/** The usage of a month by hour and day, in a directory. */
-export interface FocusMonthSums extends AsyncDisposable {
+/** The usage of a ledger by hour and day, in a directory. */
+export interface LedgerSums extends AsyncDisposable {
   readonly add: AddUsage;
+  readonly late: (month: string) => Promise<LateUsage>;
   /** The earliest `window_start` of the ledger, milliseconds since the epoch. */
-  since(): number | undefined;
+  readonly since: number | undefined;
 }
 
 /**
- * Sums the events of a ledger whose windows start in a range of complete days. Memory is bounded:
- * the sums are in `directory`, which must be empty.
+ * Sums the events of a ledger whose windows start before `to`, and closes months where its operator
+ * did. Memory is bounded: the sums are in `directory`, which must be empty.
  */
-export async function sumMonth(
+export async function sumLedger(
   place: LedgerPlace,
-  range: TimeRange,
-  tenant: string | undefined,
+  { facts, to, tenant }: { readonly facts: LedgerFacts; readonly to: number; readonly tenant?: string },
   directory: string,
-): Promise<FocusMonthSums> {
+): Promise<LedgerSums> {
   const rollups = new LevelRollups(directory);
   const store = new SumsStore(rollups, '');
+  const closings = await Array.fromAsync(facts.records(CLOSINGS));
   let since: number | undefined;
   let gathering = new Gathering(0);
   let stored = 0;
@@ -36,19 +39,28 @@ export async function sumMonth(
     gathering = new Gathering(stored);
   };
   for await (const { sequence, event } of selectEvents(place, {})) {
+    for (let [next] = closings; next !== undefined && Number(next[1]) < sequence; [next] = closings) {
+      await commit();
+      await store.closeMonth(next[0].slice(CLOSINGS.length));
+      closings.shift();
+    }
     const start = Date.parse(event.window_start);
     since = Math.min(since ?? start, start);
-    if (start < range.from || start >= range.to) continue;
-    if (tenant !== undefined && event.tenant !== tenant) continue;
+    if (start >= to || (tenant !== undefined && event.tenant !== tenant)) continue;
     gathering.add({ sequence, event });
     if (gathering.isFull) await commit();
   }
   await commit();
   return {
-    since: () => since,
-    add: (sums, { from, to }, hourly) =>
+    since,
+    late: async (month) => {
+      const late = new LateUsage(month, tenant);
+      await store.reading((found) => late.addStored(found));
+      return late;
+    },
+    add: (sums, { from, to: end }, hourly) =>
       store.reading(async (found) => {
-        const { days, hours } = coverRange(from, to, hourly);
+        const { days, hours } = coverRange(from, end, hourly);
         const periods = [
           ...days.map((day) => ['day', day] as const),
           ...hours.map((hour) => ['hour', hour] as const),

@@ -29,6 +29,7 @@ export const CONDITION_TYPES = [
   'DiskFilling',
   'EnforcementFailing',
   'AnchorsFailing',
+  'FocusExportFailing',
   'RateLimitTooLow',
   'RetentionShortened',
   'PrometheusQueriesMany',

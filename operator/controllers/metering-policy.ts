@@ -10,6 +10,7 @@ import type { Acted, ControlledKind } from './controlled-kind.ts';
 import {
   policySecretNames,
   type PrometheusServer,
+  translateFocusExport,
   translatePolicy,
   translateServer,
 } from './policy-settings.ts';
@@ -66,11 +67,16 @@ export function meteringPolicies(
       const again = names.length === 0 ? {} : { againMs: intervalMs };
       const translated = translateServer(spec.prometheus, reads);
       if (translated.kind === 'invalid') return { specStatus: { ...translated, inForce } };
+      const written = translateFocusExport(spec.focus, reads);
+      if (written.kind === 'invalid') return { specStatus: { ...written, inForce } };
       // A bad credential concerns only the queries. The other fields of the spec are in force.
       const put = (server: PrometheusServer | undefined): void => {
-        const { prometheus, ...others } = translation.settings;
-        const next = { ...prometheus, server };
-        settings.setPolicy({ ...others, prometheus: next });
+        const { prometheus, focus, ...others } = translation.settings;
+        settings.setPolicy({
+          ...others,
+          prometheus: { ...prometheus, server },
+          focus: focus && { ...focus, export: written.settings },
+        });
         inForce = true;
       };
       if (translated.kind === 'server') {

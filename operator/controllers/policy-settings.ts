@@ -3,6 +3,7 @@ import { accentColour } from '../settings/parsers/colours.ts';
 import { settlingProblem } from '../settings/parsers/durations.ts';
 import { ambiguousService, categoryOf } from '../billing/focus/services.ts';
 import type {
+  FocusExportSettings,
   FocusSettings,
   MeteringSettings,
   PolicySettings,
@@ -26,6 +27,7 @@ import { policyField, TABLE } from '../settings/table/table.ts';
 import { Secret } from '../model/secret.ts';
 import { translateBudget } from './budget-settings.ts';
 import { reportedMetricProblem } from './reported-metrics.ts';
+import { unreadSecret } from './secret-reader.ts';
 
 /**
  * Translates the MeteringPolicy into settings, except for its Prometheus server, which needs
@@ -93,10 +95,11 @@ function translatePortal(
   };
 }
 
-/** Translates the names in FOCUS files (docs/reference/focus.md#names). */
-function translateFocus(
-  spec: NonNullable<MeteringPolicySpec['focus']>,
-): Translation<FocusSettings> {
+/** Translates FOCUS files, except for where they are written (docs/reference/focus.md#names). */
+function translateFocus({
+  export: _written,
+  ...spec
+}: NonNullable<MeteringPolicySpec['focus']>): Translation<FocusSettings> {
   const { services = [] } = spec;
   const where = 'spec.focus.services';
   const unknown = services.find(({ subcategory }) => categoryOf(subcategory) === undefined);
@@ -110,15 +113,51 @@ function translateFocus(
   return invalidSpec('InvalidSpec', `${where}: ${what}; use a name for each`);
 }
 
+/** Translates where FOCUS files are written (docs/reference/focus.md#files). */
+export function translateFocusExport(
+  spec: MeteringPolicySpec['focus'],
+  reads: SecretReads,
+): Translation<FocusExportSettings | undefined> {
+  const { format = 'parquet', grain = 'hour', directory, bucket } = spec?.export ?? {};
+  const to = (target: FocusExportSettings['target']) => {
+    return { kind: 'settings', settings: { format, grain, target } } as const;
+  };
+  if (directory !== undefined) return to({ kind: 'directory', path: directory });
+  if (bucket === undefined) return { kind: 'settings', settings: undefined };
+  const where = 'spec.focus.export.bucket';
+  const endpoint = baseUrlField(`${where}.endpoint`, bucket.endpoint);
+  if (endpoint.kind === 'invalid') return endpoint;
+  const credential = (field: 'accessKeyIdSecretRef' | 'secretAccessKeySecretRef') =>
+    credentialField(`${where}.${field}`, bucket[field], reads);
+  const [id, secret] = [credential('accessKeyIdSecretRef'), credential('secretAccessKeySecretRef')];
+  const bad = [id, secret].find((one) => one.kind === 'invalid');
+  if (id.kind === 'invalid' || secret.kind === 'invalid') {
+    const problem = unreadSecret(reads) ?? bad?.message ?? '';
+    return to({ kind: 'unusable', problem });
+  }
+  return to({
+    kind: 'bucket',
+    endpoint: endpoint.value,
+    region: bucket.region,
+    name: bucket.name,
+    prefix: bucket.prefix ?? '',
+    accessKeyId: id.value,
+    secretAccessKey: secret.value,
+  });
+}
+
 type PrometheusSpec = NonNullable<MeteringPolicySpec['prometheus']>;
 export type PrometheusServer = NonNullable<NonNullable<PolicySettings['prometheus']>['server']>;
 
 /** Returns the names of the Secrets that a MeteringPolicy refers to, each once. */
-export function policySecretNames({ prometheus }: MeteringPolicySpec): readonly string[] {
+export function policySecretNames({ prometheus, focus }: MeteringPolicySpec): readonly string[] {
+  const bucket = focus?.export?.bucket;
   const refs: (SecretKeyRef | undefined)[] = [
     prometheus?.basicAuth?.passwordSecretRef,
     prometheus?.bearerTokenSecretRef,
     ...(prometheus?.headers ?? []).map(({ valueSecretRef }) => valueSecretRef),
+    bucket?.accessKeyIdSecretRef,
+    bucket?.secretAccessKeySecretRef,
   ];
   return [...new Set(refs.flatMap((ref) => (ref === undefined ? [] : [ref.name])))].toSorted();
 }

@@ -69,6 +69,8 @@ export interface PolicyViews {
     /** One line for each place that lacks the anchor of the day. */
     readonly problems: () => readonly string[];
   };
+  /** Why FOCUS files cannot be written; undefined when all is well. */
+  readonly focusProblem: () => string | undefined;
 }
 
 /** Returns the condition `Ready` and those that need attention. */
@@ -214,6 +216,11 @@ function attentionClaims(views: PolicyViews): readonly ConditionClaim[] {
   }
   const [notStored] = views.anchors.problems();
   if (notStored !== undefined) claim('AnchorsFailing', 'NotStored', notStored);
+  const unwritten = views.focusProblem();
+  if (unwritten !== undefined) {
+    const message = `FOCUS files cannot be written, and are retried every five minutes: ${unwritten}; check spec.focus.export`;
+    claim('FocusExportFailing', 'CannotWrite', message, unwritten);
+  }
   const { disk, problems } = views.ledger.stats();
   if (disk.level !== 'normal') {
     const { reason, message } = DISK[disk.level];

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import { cellsOf, COLUMN_NAMES, FIGURES } from '../billing/focus/columns.ts';
-import type { FocusFile } from '../billing/focus/focus-file.ts';
+import { cellsOf, COLUMN_NAMES, FIGURES, type FocusRow } from '../billing/focus/columns.ts';
 import type { FileEntry } from '../billing/focus/manifest.ts';
 import type { TimeSlice } from '../telemetry/time-slice.ts';
 import { csvLine, PLAIN_CSV } from './csv.ts';
@@ -11,9 +10,12 @@ const IS_FIGURE = COLUMN_NAMES.map((name) => FIGURES.includes(name));
  * The lines of a FOCUS file as CSV, the names of the columns first. With a slice other work of the
  * process runs in between.
  */
-export async function* focusLines(file: FocusFile, slice?: TimeSlice): AsyncGenerator<string> {
+export async function* focusLines(
+  rows: AsyncIterable<FocusRow>,
+  slice?: TimeSlice,
+): AsyncGenerator<string> {
   yield csvLine(COLUMN_NAMES);
-  for await (const row of file.rows()) {
+  for await (const row of rows) {
     if (slice?.isOver === true) await slice.next();
     yield csvLine(cellsOf(row), PLAIN_CSV, IS_FIGURE);
   }

@@ -1,3 +1,5 @@
+import type { TimeRange } from './window.ts';
+
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
@@ -9,6 +11,22 @@ export const PERIOD_MS: Readonly<Record<PeriodKind, number>> = { hour: HOUR_MS, 
 /** The period in which a window starts: `2026-11-21T09` or `2026-11-21`. */
 export function periodOf(kind: PeriodKind, windowStart: string): string {
   return windowStart.slice(0, kind === 'hour' ? 13 : 10);
+}
+
+/** The calendar month of a window or period: `2026-11`. */
+export function monthOf(windowStart: string): string {
+  return windowStart.slice(0, 7);
+}
+
+/** The calendar month of a name such as `2026-11`, in UTC. */
+export function monthRange(month: string): TimeRange {
+  const from = new Date(month);
+  return { from: from.getTime(), to: Date.UTC(from.getUTCFullYear(), from.getUTCMonth() + 1) };
+}
+
+/** The name of the next month. */
+export function monthAfter(month: string): string {
+  return monthOf(new Date(monthRange(month).to).toISOString());
 }
 
 /** The first instant of a period, RFC 3339. */

@@ -382,6 +382,25 @@ export interface MeteringPolicySpec {
     publisher?: string;
     invoiceIssuer?: string;
     hostProvider?: string;
+    export?: {
+      format?: 'parquet' | 'csv';
+      grain?: 'hour' | 'day';
+      directory?: string;
+      bucket?: {
+        endpoint: string;
+        region: string;
+        name: string;
+        prefix?: string;
+        accessKeyIdSecretRef: {
+          name: string;
+          key: string;
+        };
+        secretAccessKeySecretRef: {
+          name: string;
+          key: string;
+        };
+      };
+    };
     services?: {
       metric: string;
       name: string;

@@ -156,6 +156,33 @@ export interface FocusSettings {
     /** One of FOCUS, such as `Generative AI`. It implies the category. */
     readonly subcategory: string;
   }[];
+  /** Absent: no files are written. */
+  readonly export?: FocusExportSettings;
+}
+
+export type FocusFormat = 'csv' | 'parquet';
+
+/** Where FOCUS files are written every hour, and how (docs/reference/focus.md#files). */
+export interface FocusExportSettings {
+  readonly format: FocusFormat;
+  readonly grain: 'hour' | 'day';
+  readonly target:
+    | { readonly kind: 'directory'; readonly path: string }
+    | ({ readonly kind: 'bucket' } & BucketSettings)
+    /** The bucket's credentials cannot be read. */
+    | { readonly kind: 'unusable'; readonly problem: string };
+}
+
+/** A bucket of an S3-compatible store. */
+export interface BucketSettings {
+  /** Base URL, without the bucket. */
+  readonly endpoint: string;
+  readonly region: string;
+  readonly name: string;
+  /** Before the name of each object; empty, or ends with a slash. */
+  readonly prefix: string;
+  readonly accessKeyId: Secret;
+  readonly secretAccessKey: Secret;
 }
 
 export interface EnforcementSettings extends SettingsOf<typeof ENFORCEMENT> {

@@ -2,6 +2,7 @@ import { ledgerFailure } from '../../ledger/failures.ts';
 import type { Ledger, LedgerFailure, LedgerStats, StoredEvent } from '../../ledger/ledger.ts';
 import { eventsIn } from '../../billing/usage/events-in.ts';
 import type { EventsQuery } from '../../billing/usage/tenant-events.ts';
+import { LateUsage, type SummedUsage } from '../../billing/usage/late-usage.ts';
 import type { TotalsOutcome, UsageTotals } from '../../billing/usage/usage-totals.ts';
 import type { ServedStream } from '../../http/server.ts';
 import type { Summands, UsageItem } from '../../billing/usage/usage-sums.ts';
@@ -86,6 +87,19 @@ export function createFleetTotals(streams: () => readonly SummedStream[]): Usage
       return { kind: 'added', partial, head, summedUpTo };
     },
     events: (query) => eventsOfAll(streams(), query),
+    late: async (month, query) => {
+      const all = new LateUsage(month);
+      for (const { source, totals } of streams()) {
+        const late = await totals()?.late(month, query);
+        const named = <T extends SummedUsage>(usage: T): T => ({
+          ...usage,
+          item: ofCluster(usage.item, source),
+        });
+        all.brought.push(...(late?.brought ?? []).map(named));
+        all.moved.push(...(late?.moved ?? []).map(named));
+      }
+      return all;
+    },
     since: async () => {
       const starts = await Promise.all(
         streams().map(

@@ -50,6 +50,8 @@ function priced(book: PriceBook, items: readonly UsageItem[]): Ledger {
   return { items, pricesOf: planPrices([book], (tenant) => (tenant === 'free' ? 'x' : book.name)) };
 }
 
+const late = { brought: [], moved: [] };
+
 async function fileOf({ items, pricesOf }: Ledger, closed = true, grain = OCTOBER.grain) {
   const month = { ...OCTOBER, grain };
   const file = new FocusFile({
@@ -61,6 +63,7 @@ async function fileOf({ items, pricesOf }: Ledger, closed = true, grain = OCTOBE
         if (start >= from && start < to) sums.add(item);
       }
     },
+    late: async () => late,
     pricesOf,
     isCharged: (metric) => metric !== DOWN,
     names: NAMES,

@@ -5,16 +5,11 @@ import { minorUnit, minorUnitsOf } from '../../model/pricing/money.ts';
 import { nameOfLine, pricingOf } from '../usage/cost-sums.ts';
 import type { PlanPrices, PricesOf } from '../usage/plan-prices.ts';
 import type { Summands, UsageItem } from '../usage/usage-sums.ts';
+import type { SummedUsage } from '../usage/late-usage.ts';
 import { fillTiers, type PricedTier, type TierPart, tiersOf } from './tiers.ts';
 
-/** Usage of one hour or day with equal identity, and its number of events. */
-export interface PeriodItem {
-  readonly item: UsageItem;
-  readonly events: number;
-}
-
 /** The part of some usage that lies in one tier of its price. */
-export interface ChargedUsage extends PeriodItem, TierPart {
+export interface ChargedUsage extends SummedUsage, TierPart {
   readonly prices: PlanPrices;
   readonly price: FoundPrice;
 }
@@ -70,11 +65,10 @@ export class MonthCharges {
   }
 
   /** The charges of the next usage, one for each tier; none where it has no price. */
-  charge({ item, events }: PeriodItem): readonly ChargedUsage[] | 'unpriced' {
-    const { prices, price } = pricingOf(item, this.#pricesOf);
-    const name = nameOfLine(item, { prices, price });
-    if (prices === undefined || price === undefined || name === undefined) return 'unpriced';
-    const line = this.#lines.get(name) ?? this.#begin(name, { item, prices, price });
+  charge({ item, events }: SummedUsage): readonly ChargedUsage[] | 'unpriced' {
+    const line = this.lineOf(item);
+    if (line === undefined) return 'unpriced';
+    const { prices, price } = line;
     const nanos = nanosFromDecimal(item.quantity);
     const parts = fillTiers(line.tiers, line.nanos, nanos);
     line.nanos += nanos;
@@ -82,21 +76,32 @@ export class MonthCharges {
     return parts.map((part) => ({ item, events, prices, price, ...part }));
   }
 
-  /** What each invoice line lacks, sorted by line. Lines that need no rounding are left out. */
-  roundings(): readonly LineRounding[] {
+  /**
+   * What each invoice line lacks, sorted by line. `before` was called earlier, and is left out.
+   * Lines that need no rounding are left out.
+   */
+  roundings(before: readonly LineRounding[] = []): readonly LineRounding[] {
+    const known = new Map(before.map(({ line, cost }) => [line, cost]));
     return [...this.#lines]
       .toSorted(([a], [b]) => (a < b ? -1 : 1))
       .flatMap(([line, { item, prices, price, nanos, cost: charged }]) => {
         const { numerator, denominator } = unitCost(price.charge, nanos);
         const exact = (numerator * nanos) / denominator;
-        const cost = minorUnitsOf(exact, prices.digits) * minorUnit(prices.digits) - charged;
+        const invoiced = minorUnitsOf(exact, prices.digits) * minorUnit(prices.digits);
+        const cost = invoiced - charged - (known.get(line) ?? 0n);
         return cost === 0n ? [] : [{ line, item, prices, price, cost }];
       });
   }
 
-  #begin(name: string, of: Pick<Line, 'item' | 'prices' | 'price'>): Line {
-    const tiers = tiersOf(of.price.charge, this.#monthNanos.get(name) ?? 0n);
-    const line: Line = { ...of, tiers, nanos: 0n, cost: 0n };
+  /** The invoice line of an item with its tiers; undefined for an item without a price. */
+  lineOf(item: UsageItem): Line | undefined {
+    const { prices, price } = pricingOf(item, this.#pricesOf);
+    const name = nameOfLine(item, { prices, price });
+    if (prices === undefined || price === undefined || name === undefined) return undefined;
+    const known = this.#lines.get(name);
+    if (known !== undefined) return known;
+    const tiers = tiersOf(price.charge, this.#monthNanos.get(name) ?? 0n);
+    const line: Line = { item, prices, price, tiers, nanos: 0n, cost: 0n };
     this.#lines.set(name, line);
     return line;
   }

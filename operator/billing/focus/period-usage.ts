@@ -3,13 +3,25 @@ import { nanosFromDecimal, signedFromNanos } from '../../model/decimal.ts';
 import { PERIOD_MS, type PeriodKind, periodOf, periodStart } from '../../model/periods.ts';
 import type { TimeRange } from '../../model/window.ts';
 import type { Summands, UsageItem } from '../usage/usage-sums.ts';
-import type { PeriodItem } from './month-charges.ts';
+import type { SummedUsage } from '../usage/late-usage.ts';
 
 /**
  * Adds all usage of a range to sums. Throws where some of it is unknown. `hourly` is false if the
  * hour of the day does not matter.
  */
 export type AddUsage = (sums: Summands, range: TimeRange, hourly: boolean) => Promise<void>;
+
+/** Leaves usage out of what `add` adds. */
+export function without(left: readonly SummedUsage[], add: AddUsage): AddUsage {
+  return async (sums, range, hourly) => {
+    await add(sums, range, hourly);
+    for (const { item, events } of left) {
+      const start = Date.parse(item.window_start);
+      if (start < range.from || start >= range.to) continue;
+      sums.add({ ...item, quantity: signedFromNanos(-nanosFromDecimal(item.quantity)) }, -events);
+    }
+  };
+}
 
 /** How much usage is read at a time, which bounds memory. */
 const STEP_MS: Readonly<Record<PeriodKind, number>> = {
@@ -22,7 +34,7 @@ export async function* usageInOrder(
   add: AddUsage,
   { from, to }: TimeRange,
   grain: PeriodKind,
-): AsyncGenerator<PeriodItem> {
+): AsyncGenerator<SummedUsage> {
   for (let start = from; start < to; start += STEP_MS[grain]) {
     const sums = new PeriodSums(grain);
     await add(sums, { from: start, to: Math.min(to, start + STEP_MS[grain]) }, grain === 'hour');
@@ -39,7 +51,7 @@ export function usageKey(item: UsageItem): string {
 }
 
 /** Sums of equal usage by hour or day. */
-class PeriodSums implements Summands {
+export class PeriodSums implements Summands {
   readonly #grain: PeriodKind;
   readonly #sums = new Map<string, { readonly item: UsageItem; nanos: bigint; events: number }>();
 
@@ -58,10 +70,10 @@ class PeriodSums implements Summands {
     return true;
   }
 
-  *inOrder(): Generator<PeriodItem> {
+  *inOrder(): Generator<SummedUsage> {
     const sorted = [...this.#sums].toSorted(([a], [b]) => (a < b ? -1 : 1));
     for (const [, { item, nanos, events }] of sorted) {
-      yield { item: { ...item, quantity: signedFromNanos(nanos) }, events };
+      if (events > 0) yield { item: { ...item, quantity: signedFromNanos(nanos) }, events };
     }
   }
 }

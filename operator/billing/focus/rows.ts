@@ -34,8 +34,16 @@ const ROW_ID_DIGITS = 32;
 const GPU_HOURS = 'gpu-hours';
 const STORAGE = 'tenant_storage_gb_hours';
 
-/** The row of a charge. Its costs are the unrounded product of its price and its quantity. */
-export function usageRow(charged: ChargedUsage, month: BillingMonth, names: FocusNames): FocusRow {
+/**
+ * The row of a charge. Its costs are the unrounded product of its price and its quantity.
+ * `correctedIn` is the month that bills it where its own month is closed, such as `2026-11`.
+ */
+export function usageRow(
+  charged: ChargedUsage,
+  month: BillingMonth,
+  names: FocusNames,
+  correctedIn?: string,
+): FocusRow {
   const { item, events, prices, price, tier, nanos, picos } = charged;
   const { metric, sku, unit, dimensions = {}, source } = item;
   const start = Date.parse(item.window_start);
@@ -52,6 +60,7 @@ export function usageRow(charged: ChargedUsage, month: BillingMonth, names: Focu
     BilledCost: cost,
     BillingCurrency: prices.currency,
     ChargeCategory: 'Usage',
+    ChargeClass: correctedIn && 'Correction',
     ChargeDescription: [what, sku, `price ${price.name}`].filter(Boolean).join(', '),
     ChargeFrequency: 'Usage-Based',
     ChargePeriodEnd: formatInstant(start + PERIOD_MS[month.grain]),
@@ -79,16 +88,23 @@ export function usageRow(charged: ChargedUsage, month: BillingMonth, names: Focu
     x_Events: `${events}.0`,
     x_Price: price.name,
     x_PriceBook: prices.plan,
-    x_RowId: rowId(`${usageKey(item)}#${tier}`),
+    x_RowId: rowId(`${usageKey(item)}#${tier}`, correctedIn),
     x_Source: source,
     x_Tier: `${tier}.0`,
   };
 }
 
+/** The month that bills a rounding, and the month of its charges. See {@link usageRow}. */
+interface RoundingPeriods {
+  readonly month: BillingMonth;
+  readonly period: TimeRange;
+  readonly correctedIn?: string;
+}
+
 /** The row that brings the charges of an invoice line to the amount of the invoice. */
 export function roundingRow(
   { line, item, prices, price, cost }: LineRounding,
-  month: BillingMonth,
+  { month, period, correctedIn }: RoundingPeriods,
   names: FocusNames,
 ): FocusRow {
   const amount = numberText(cost, COST_PLACES);
@@ -97,16 +113,17 @@ export function roundingRow(
     BilledCost: amount,
     BillingCurrency: prices.currency,
     ChargeCategory: 'Adjustment',
+    ChargeClass: correctedIn && 'Correction',
     ChargeDescription: `Rounding of the month's invoice line ${price.name} of plan ${prices.plan}`,
     ChargeFrequency: 'One-Time',
-    ChargePeriodEnd: formatInstant(month.to),
-    ChargePeriodStart: formatInstant(month.from),
+    ChargePeriodEnd: formatInstant(period.to),
+    ChargePeriodStart: formatInstant(period.from),
     ContractedCost: amount,
     EffectiveCost: amount,
     ListCost: amount,
     x_Price: price.name,
     x_PriceBook: prices.plan,
-    x_RowId: rowId(`rounding ${line}`),
+    x_RowId: rowId(`rounding ${line}`, correctedIn),
   };
 }
 
@@ -181,8 +198,8 @@ function tagsOf({ dimensions = {} }: UsageItem): string | undefined {
 }
 
 /** A stable id, the same in every file that has the row. */
-function rowId(text: string): string {
-  return hash('sha256', text, 'hex').slice(0, ROW_ID_DIGITS);
+function rowId(text: string, correctedIn = ''): string {
+  return hash('sha256', text + correctedIn, 'hex').slice(0, ROW_ID_DIGITS);
 }
 
 /**

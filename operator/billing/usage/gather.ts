@@ -68,15 +68,17 @@ export class Gathering {
   }
 }
 
-/** Sums the events after a sequence number, until there is enough to store or no more. */
+/** Sums the events after a sequence number up to `to`, until there is enough to store or no more. */
 export async function gather(
   ledger: Ledger,
   after: number,
   signal: AbortSignal,
+  to = Infinity,
 ): Promise<Gathering> {
   const gathering = new Gathering(after);
   for await (const events of pagesNewerThan(ledger, after, signal)) {
     for (const stored of events) {
+      if (stored.sequence > to) return gathering;
       gathering.add(stored);
       if (gathering.isFull) return gathering;
     }

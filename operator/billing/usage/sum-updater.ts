@@ -8,6 +8,8 @@ import type { SumsStore } from './sums-store.ts';
 /** Between two passes. Queries read newer events from the ledger. */
 const PASS_MS = 30_000;
 const EXPIRE_MS = 3_600_000;
+/** Records of the closed months with the sequence number of the last event before the closing. */
+export const CLOSINGS = 'focus/closed/';
 
 /** Keeps the stored sums up to date with the ledger, in the leader. */
 export class SumUpdater {
@@ -41,12 +43,27 @@ export class SumUpdater {
     await this.#store.clear();
   }
 
-  /** Sums the new events of the ledger. */
+  /** Sums all events so far, then closes a month durably. See {@link SumsStore.closeMonth}. */
+  async closeMonth(month: string, signal: AbortSignal): Promise<void> {
+    await this.catchUp(signal);
+    await this.#store.closeMonth(month, async (progress) => {
+      const change = { key: CLOSINGS + month, value: String(progress) };
+      const outcome = await this.#ledger.writeRecords([change]);
+      if (outcome.kind === 'failed') throw new Error(outcome.message);
+    });
+  }
+
+  /** Sums the new events of the ledger. A rebuild closes each month where it was closed. */
   async catchUp(signal: AbortSignal): Promise<void> {
+    const closings = await Array.fromAsync(this.#ledger.records(CLOSINGS));
     let progress = await this.begin();
     while (!signal.aborted && progress < this.#ledger.head()) {
       const after = Math.max(progress, this.#ledger.lowWater());
-      const gathering = await gather(this.#ledger, after, signal);
+      const next = closings.find(([, sequence]) => Number(sequence) > after);
+      for (const [key] of closings.slice(0, next && closings.indexOf(next))) {
+        await this.#store.closeMonth(key.slice(CLOSINGS.length));
+      }
+      const gathering = await gather(this.#ledger, after, signal, next && Number(next[1]));
       if (gathering.progress === after) return;
       // If the sums were rebuilt meanwhile, the next pass continues.
       if (!(await this.#store.commit(gathering, progress))) return;

@@ -11,6 +11,7 @@ export class Summing {
   readonly #options;
   readonly #stop = new AbortController();
   #totals: UsageTotals | undefined;
+  #updater: SumUpdater | undefined;
   #running: Promise<void> | undefined;
 
   constructor(options: {
@@ -27,6 +28,12 @@ export class Summing {
     return this.#totals;
   }
 
+  /** See {@link SumUpdater.closeMonth}. Throws while the sums are not open. */
+  async closeMonth(month: string, signal: AbortSignal): Promise<void> {
+    if (this.#updater === undefined) throw new Error('usage sums are not open');
+    await this.#updater.closeMonth(month, signal);
+  }
+
   /** Opens the sums. Never rejects: queries can always read the ledger. */
   async open(): Promise<void> {
     const { ledger, rollups, logger } = this.#options;
@@ -34,6 +41,7 @@ export class Summing {
     try {
       const store = new SumsStore(rollups, ledger.stats().ledgerId);
       const updater = new SumUpdater({ ...this.#options, store });
+      this.#updater = updater;
       await updater.begin();
       const rebuild = (reason: string): Promise<void> => updater.rebuild(reason);
       this.#running = updater.run(this.#stop.signal);

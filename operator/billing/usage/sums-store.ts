@@ -5,7 +5,7 @@ import {
   type Rollups,
   type RollupView,
 } from '../../ledger/rollups.ts';
-import { type PeriodKind, PERIOD_MS, periodOf } from '../../model/periods.ts';
+import { monthAfter, monthOf, type PeriodKind, PERIOD_MS, periodOf } from '../../model/periods.ts';
 import { EventPlaces, type SequenceRange } from './event-places.ts';
 import type { Gathering, SumChanges } from './gather.ts';
 import { countEvents, SumRows } from './sum-rows.ts';
@@ -14,11 +14,16 @@ import { countEvents, SumRows } from './sum-rows.ts';
 const FORMAT = 1;
 const PROGRESS_KEY = 'progress';
 const BEGAN_KEY = 'began';
+/** The last closed month. */
+const CLOSED_KEY = 'closed';
 /** The progress while sums are being deleted or copied. Readers then treat the sums as damaged. */
 const UNFINISHED = '{}';
 
-/** What is stored by period: sums of hours and days, and the places of an hour's events. */
-type StoredKind = PeriodKind | 'places';
+/**
+ * What is stored by period: sums of hours and days, the places of an hour's events, and usage of
+ * closed months by the month that bills it.
+ */
+type StoredKind = PeriodKind | 'places' | 'late';
 
 /**
  * Retention: hours for a detailed view, days for more than a year of invoices, places as long as
@@ -28,6 +33,7 @@ export const STORED_MS: Readonly<Record<StoredKind, number>> = {
   hour: 70 * PERIOD_MS.day,
   places: 35 * PERIOD_MS.day,
   day: 400 * PERIOD_MS.day,
+  late: 400 * PERIOD_MS.day,
 };
 
 /** Keys copied at a time. */
@@ -63,14 +69,15 @@ export class SumsStore {
   }
 
   /**
-   * Adds the sums of the events after `from` in one transaction. Returns false when the stored
-   * progress is not `from`.
+   * Adds the sums of the events after `from` in one transaction, those of closed months once more
+   * as late. Returns false when the stored progress is not `from`.
    */
   commit({ progress, changes, first }: Gathering, from: number): Promise<boolean> {
     return this.#oneAtATime(async () => {
-      const merged = mergePeriods(changes);
       const texts = await this.#rollups.snapshot(async (view) => {
         if ((await this.#open(view)).progress !== from) return undefined;
+        const [closed] = await view.get([CLOSED_KEY]);
+        const merged = mergePeriods(changes, closed);
         const stored = await view.get([...merged.keys()]);
         return [...merged].map(([key, change], index) => {
           return [key, change.encodeAfter(stored[index] ?? '[]')] as const;
@@ -85,11 +92,26 @@ export class SumsStore {
     });
   }
 
+  /**
+   * Closes a month, such as `2026-10`: usage of it that is summed later is late. `note` durably
+   * notes the sequence number of the last summed event, for a rebuild.
+   */
+  closeMonth(month: string, note?: (progress: number) => Promise<void>): Promise<void> {
+    return this.#oneAtATime(async () => {
+      const [closed, progress] = await this.reading(
+        async (sums) => [(await sums.closed()) ?? '', sums.progress] as const,
+      );
+      if (closed >= month) return;
+      await note?.(progress);
+      await this.#rollups.put(new Map([[CLOSED_KEY, month]]));
+    });
+  }
+
   /** Deletes periods past their retention. `now` is milliseconds since the epoch. */
   async expire(now: number): Promise<void> {
-    for (const kind of ['hour', 'places', 'day'] as const) {
-      const period = kind === 'places' ? 'hour' : kind;
-      const oldest = periodOf(period, new Date(now - STORED_MS[kind]).toISOString());
+    for (const kind of ['hour', 'places', 'day', 'late'] as const) {
+      const start = new Date(now - STORED_MS[kind]).toISOString();
+      const oldest = kind === 'late' ? monthOf(start) : periodOf(kind === 'day' ? kind : 'hour', start);
       await this.#rollups.drop(`${kind}/`, keyOf(kind, oldest, ''));
     }
   }
@@ -197,6 +219,27 @@ export class StoredSums {
     return ranges;
   }
 
+  /** The last closed month, such as `2026-10`; undefined before the first. */
+  async closed(): Promise<string | undefined> {
+    const [text] = await this.#view.get([CLOSED_KEY]);
+    return text;
+  }
+
+  /**
+   * The encoded sums of closed months that a month bills, by hour and tenant. `of` is a month to
+   * read alone.
+   */
+  async *late(
+    month: string,
+    of = '',
+  ): AsyncGenerator<readonly [hour: string, tenant: string, sums: string]> {
+    const start = keyOf('late', month, '');
+    for await (const [key, text] of this.#view.list(start + of)) {
+      const at = key.indexOf('/', start.length);
+      yield [key.slice(start.length, at), key.slice(at + 1), text];
+    }
+  }
+
   /** The first stored period of a kind; undefined if there is none. */
   async first(kind: PeriodKind): Promise<string | undefined> {
     return (await this.#view.first(`${kind}/`))?.split('/')[1];
@@ -220,14 +263,17 @@ interface Change {
   encodeAfter(stored: string): string;
 }
 
-/** The changes of hours, and of the days that contain them, by key. */
-function mergePeriods(changes: SumChanges): Map<string, Change> {
+/** The changes of hours, of the days that contain them, and of months up to `closed`, by key. */
+function mergePeriods(changes: SumChanges, closed = ''): Map<string, Change> {
   const days = new Map<string, SumRows[]>();
   const merged = new Map<string, Change>();
   for (const [hour, tenants] of changes) {
     for (const [tenant, { rows, places }] of tenants) {
       merged.set(keyOf('hour', hour, tenant), rows);
       merged.set(keyOf('places', hour, tenant), places);
+      if (monthOf(hour) <= closed) {
+        merged.set(keyOf('late', monthAfter(closed), `${hour}/${tenant}`), rows);
+      }
       const day = keyOf('day', periodOf('day', hour), tenant);
       const hours = days.get(day);
       if (hours === undefined) days.set(day, [rows]);

@@ -9,6 +9,7 @@ import {
   periodStart,
   type RangeCover,
 } from '../../model/periods.ts';
+import { LateUsage } from './late-usage.ts';
 import { newerThan } from './newer-than.ts';
 import { decodeSums } from './sum-rows.ts';
 import { STORED_MS, type StoredSums, type SumsStore } from './sums-store.ts';
@@ -46,6 +47,8 @@ export interface UsageTotals {
    * LedgerReadError when the ledger is damaged.
    */
   events(query: EventsQuery): AsyncIterable<StoredEvent>;
+  /** What a month bills of earlier, closed months, and what later months bill of it. */
+  late(month: string, query: Pick<TotalsQuery, 'tenant' | 'signal'>): Promise<LateUsage>;
   /**
    * When the first retained window began, milliseconds since the epoch; undefined without one. If
    * the sums know only its hour or day, the beginning of that.
@@ -111,6 +114,23 @@ export class LedgerTotals implements UsageTotals {
         await rebuild(error.message);
       });
     yield* this.#eventsAt(known, query);
+  }
+
+  async late(
+    month: string,
+    { tenant, signal }: Pick<TotalsQuery, 'tenant' | 'signal'>,
+  ): Promise<LateUsage> {
+    const { ledger, store } = this.#options;
+    const late = new LateUsage(month, tenant);
+    const [open, summedTo] = await store.reading(
+      async (found) => [await late.addStored(found), this.#summedTo(found)] as const,
+    );
+    // Queries leave out events that are too many to read.
+    if (open === undefined || ledger.head() - summedTo > MOST_READ) return late;
+    for await (const { event } of newerThan(ledger, summedTo, signal)) {
+      if (event.window_start < open) late.add(open, { item: event, events: 1 });
+    }
+    return late;
   }
 
   async since(): Promise<number | undefined> {

@@ -89,6 +89,7 @@ export async function startControllers(options: ControllersRigOptions): Promise<
     },
     budgets: { list: () => [] },
     anchors: { problems: () => engine.anchors.problems() },
+    focusProblem: () => undefined,
     held: {
       list: () => engine.held.list(),
       pushedTenants: () => engine.held.pushedTenants(),

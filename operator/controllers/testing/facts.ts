@@ -79,6 +79,7 @@ export function viewsOf(change: Partial<PolicyViews> = {}): PolicyViews {
     held: { list: () => [], pushedTenants: () => [] },
     budgets: { list: () => [] },
     anchors: { problems: () => [] },
+    focusProblem: () => undefined,
     enforcement: {
       mode: () => 'observe',
       status: () => ({ suspendedClusters: [], pending: 0, problems: [] }),

@@ -84,7 +84,7 @@ export function gapsOfTenant(
 }
 
 /** The gaps that this process knows. */
-export function knownGaps({ views, ledger }: RouteContext): KnownGaps {
+export function knownGaps({ views, ledger }: Pick<RouteContext, 'views' | 'ledger'>): KnownGaps {
   return {
     gaps: [...views.metering.gaps(), ...views.metering.pastGaps()],
     clusters: views.discovery.clusters(),

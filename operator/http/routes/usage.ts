@@ -265,7 +265,7 @@ export function noteOf(
 
 /** Adds usage from the stored sums, or from the events of the ledger where no sums are stored. */
 export async function addUsage(
-  { ledger, totals }: RouteContext,
+  { ledger, totals }: Pick<RouteContext, 'ledger' | 'totals'>,
   sums: Summands,
   query: TotalsQuery & { readonly byWindow?: boolean },
 ): Promise<TotalsOutcome> {
