@@ -15,7 +15,8 @@ export function tokensOf(request: string): Tokens {
   return { input: 10 + (number % 997), output: 1 + (number % 499) };
 }
 
-interface Ask {
+/** The fields of a request that matter here. */
+interface ModelRequest {
   readonly model: string;
   readonly stream?: boolean;
   readonly messages?: readonly { readonly content: string }[];
@@ -30,18 +31,18 @@ export function startModelServer(): Promise<LocalServer> {
 async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
   // LiteLLM looks for a list of models.
   if (request.method !== 'POST') return void response.writeHead(404).end();
-  const ask = JSON.parse(await text(request)) as Ask;
-  if (ask.input !== undefined) return json(response, embedding(ask.model, [ask.input].flat()));
-  const { input, output } = tokensOf(ask.messages?.at(-1)?.content ?? '');
-  const head = { id: `chatcmpl-${randomUUID()}`, created: 1, model: ask.model };
+  const { model, messages, stream, input } = JSON.parse(await text(request)) as ModelRequest;
+  if (input !== undefined) return json(response, embedding(model, [input].flat()));
+  const tokens = tokensOf(messages?.at(-1)?.content ?? '');
+  const head = { id: `chatcmpl-${randomUUID()}`, created: 1, model };
   const usage = {
-    prompt_tokens: input,
-    completion_tokens: output,
-    total_tokens: input + output,
-    prompt_tokens_details: { cached_tokens: Math.floor(input / 2) },
+    prompt_tokens: tokens.input,
+    completion_tokens: tokens.output,
+    total_tokens: tokens.input + tokens.output,
+    prompt_tokens_details: { cached_tokens: Math.floor(tokens.input / 2) },
   };
   const message = { role: 'assistant', content: 'yes' };
-  if (ask.stream !== true) {
+  if (stream !== true) {
     const choices = [{ index: 0, message, finish_reason: 'stop' }];
     return json(response, { ...head, object: 'chat.completion', choices, usage });
   }

@@ -100,21 +100,21 @@ describe('LiteLLM as released, while meterfeed is killed again and again', () =>
     const began = performance.now();
     const limit = pLimit(AT_ONCE);
     let answered = 0;
-    const load = Promise.all(
-      Array.from({ length: REQUESTS }, (_, number) =>
-        limit(async () => {
-          await ask(litellm.url, number);
-          answered += 1;
-        }),
-      ),
+    const sending = Array.from({ length: REQUESTS }, (_, number) =>
+      limit(async () => {
+        await send(litellm.url, number);
+        answered += 1;
+      }),
     );
-    for (let kill = 1; kill <= KILLS; kill += 1) {
-      await vi.waitUntil(() => answered >= (kill * REQUESTS) / (KILLS + 1), PATIENCE);
-      signalProcess(operator.pid, 'SIGKILL');
-      expect(await operator.exited).toBe('signal SIGKILL');
-      await startUp();
-    }
-    await load;
+    const killing = async (): Promise<void> => {
+      for (let kill = 1; kill <= KILLS; kill += 1) {
+        await vi.waitUntil(() => answered >= (kill * REQUESTS) / (KILLS + 1), PATIENCE);
+        signalProcess(operator.pid, 'SIGKILL');
+        expect(await operator.exited).toBe('signal SIGKILL');
+        await startUp();
+      }
+    };
+    await Promise.all([...sending, killing()]);
 
     const counted = truth();
     await vi.waitFor(() => expect(billed(tokenEvents())).toStrictEqual(counted), PATIENCE);
@@ -153,7 +153,7 @@ function planOf(number: number) {
   return { user, model, isStreamed: number % 5 === 1, text: `request ${number}` };
 }
 
-async function ask(url: string, number: number): Promise<void> {
+async function send(url: string, number: number): Promise<void> {
   const { user, model, isStreamed, text } = planOf(number);
   const [path, content] =
     model === 'embedding'
