@@ -1,14 +1,22 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Registry } from 'prom-client';
+import { FocusExport } from '../../operator/app/focus-export.ts';
+import { Summing } from '../../operator/billing/usage/summing.ts';
 import {
   API_TOKEN as token,
+  type CallResult,
   quietDiscovery,
+  quietViews,
   startTestServer,
   testCluster,
   testSettings,
   testTenant,
 } from '../../operator/http/testing/test-server.ts';
+import type { Views } from '../../operator/http/views.ts';
+import type { Ledger } from '../../operator/ledger/ledger.ts';
+import { LevelRollups } from '../../operator/ledger/leveldb/level-rollups.ts';
 import { createMemoryLedger } from '../../operator/ledger/testing/memory-ledger.ts';
 import { parseDecimal } from '../../operator/model/decimal.ts';
 import { correctionOf } from '../../operator/model/correction.ts';
@@ -16,7 +24,11 @@ import { deriveEventId } from '../../operator/model/event-id.ts';
 import { type EventIdentity, SCHEMA_VERSION, type UsageEvent } from '../../operator/model/event.ts';
 import { bookOf, flat, priceOf, tiered } from '../../operator/model/pricing/testing/price-books.ts';
 import { formatInstant } from '../../operator/model/window.ts';
+import { createOutbound } from '../../operator/outbound/outbound.ts';
+import type { FocusExportSettings } from '../../operator/settings/settings.ts';
+import { systemClock } from '../../operator/telemetry/system-clock.ts';
 
+/** The month of the answers of the API. */
 const OCTOBER = Date.UTC(2026, 9);
 const HOUR = 3_600_000;
 const GPU = 'tenant_gpu_hours';
@@ -33,6 +45,7 @@ const BOOK = bookOf([
 ]);
 
 function event(
+  month: number,
   metric: string,
   unit: string,
   quantity: string,
@@ -42,8 +55,8 @@ function event(
   const identity: EventIdentity = {
     tenant: 'acme',
     metric,
-    window_start: formatInstant(OCTOBER + hour * HOUR),
-    window_end: formatInstant(OCTOBER + hour * HOUR + 60_000),
+    window_start: formatInstant(month + hour * HOUR),
+    window_end: formatInstant(month + hour * HOUR + 60_000),
     region: 'eu-1',
     dimensions: { tenant_cluster: 'tc-1' },
     ...change,
@@ -56,7 +69,7 @@ function event(
     ...identity,
     quantity: decimal,
     unit,
-    recorded_at: formatInstant(OCTOBER + hour * HOUR + 63_000),
+    recorded_at: formatInstant(month + hour * HOUR + 63_000),
     source: 'collector',
   };
 }
@@ -73,34 +86,44 @@ const SPOT = {
 };
 
 /** Every kind of row: free, tiers, all units at one price, corrected, rounded, pushed, without a project. */
-function events(): readonly UsageEvent[] {
-  const node = event(GPU, 'gpu-hours', '5.5', 26, { ...SPOT, resource_id: 'node-7' });
+function events(month: number): readonly UsageEvent[] {
+  const one = (...rest: Parameters<typeof event> extends [number, ...infer R] ? R : never) =>
+    event(month, ...rest);
+  const node = one(GPU, 'gpu-hours', '5.5', 26, { ...SPOT, resource_id: 'node-7' });
   return [
-    event('tenant_instance_hours', 'hours', '1', 0),
-    event(GPU, 'gpu-hours', '3.25', 1, SPOT),
+    one('tenant_instance_hours', 'hours', '1', 0),
+    one(GPU, 'gpu-hours', '3.25', 1, SPOT),
     node,
-    event('tenant_cpu_core_hours', 'core-hours', '8.123456789', 2),
-    event('tenant_cpu_core_hours', 'core-hours', '7', 700),
-    event('tenant_storage_gb_hours', 'gib-hours', '12.5', 3, { sku: 'fast' }),
-    event('tenant_lb_hours', 'hours', '1', 4, { dimensions: { tenant_cluster: 'tc-2' } }),
-    event('tenant_gpu_downtime_hours', 'gpu-hours', '2', 5, { sku: 'h100' }),
-    event('tokens_used', 'tokens', '123456', 6, {
+    one('tenant_cpu_core_hours', 'core-hours', '8.123456789', 2),
+    one('tenant_cpu_core_hours', 'core-hours', '7', 700),
+    one('tenant_storage_gb_hours', 'gib-hours', '12.5', 3, { sku: 'fast' }),
+    one('tenant_lb_hours', 'hours', '1', 4, { dimensions: { tenant_cluster: 'tc-2' } }),
+    one('tenant_gpu_downtime_hours', 'gpu-hours', '2', 5, { sku: 'h100' }),
+    one('tokens_used', 'tokens', '123456', 6, {
       tenant: 'burst',
       resource_id: 'gateway',
       dimensions: { model: '=cmd|"calc"!A1, é' },
     }),
-    correctionOf({ event: node, sequence: 3 }, 1, -2_250_000_000n, '2026-10-28T00:00:00Z', {
-      reason: 'faulty node',
-      author: 'ann',
-    }),
+    correctionOf(
+      { event: node, sequence: 3 },
+      1,
+      -2_250_000_000n,
+      formatInstant(month + 27 * 24 * HOUR),
+      {
+        reason: 'faulty node',
+        author: 'ann',
+      },
+    ),
   ];
 }
 
-/** The FOCUS file and the manifest of a closed month, as the API gives them. */
-export async function focusMonth(): Promise<{ readonly csv: string; readonly manifest: unknown }> {
+/** A ledger with a month, of which every window is closed, and what its operator knows. */
+async function monthAt(month: number): Promise<{
+  readonly ledger: Ledger;
+  readonly views: Pick<Views, 'settings' | 'discovery'>;
+}> {
   const ledger = createMemoryLedger();
-  await ledger.append({ events: events(), windowEnd: Date.UTC(2026, 10) });
-  const usageDirectory = await mkdtemp(join(tmpdir(), 'focus-month-'));
+  await ledger.append({ events: events(month), windowEnd: month + 31 * 24 * HOUR });
   const settings = {
     ...testSettings(),
     pricing: { books: [BOOK] },
@@ -114,15 +137,59 @@ export async function focusMonth(): Promise<{ readonly csv: string; readonly man
     tenants: () => [testTenant('acme', { displayName: 'Acme "Ltd"' }), testTenant('burst')],
     clusters: () => [{ ...testCluster('tc-1', settings), tenant: 'acme', name: 'training' }],
   });
-  await using server = await startTestServer({
-    ledger,
-    usageDirectory,
-    views: { settings: () => settings, discovery },
-  });
-  const path = '/api/v1/focus?month=2026-10&format=';
-  const csv = await server.call('GET', `${path}csv`, { token });
-  const manifest = await server.call('GET', `${path}manifest`, { token });
+  return { ledger, views: { settings: () => settings, discovery } };
+}
+
+/** What the API answers to some paths about October. */
+export async function answersOfOctober(
+  paths: readonly string[],
+): Promise<readonly Pick<CallResult, 'text' | 'json'>[]> {
+  const { ledger, views } = await monthAt(OCTOBER);
+  const usageDirectory = await mkdtemp(join(tmpdir(), 'focus-month-'));
+  await using server = await startTestServer({ ledger, usageDirectory, views });
+  const answers: CallResult[] = [];
+  for (const path of paths) answers.push(await server.call('GET', `/api/v1/${path}`, { token }));
   await server.close();
   await rm(usageDirectory, { recursive: true });
-  return { csv: csv.text, manifest: manifest.json };
+  return answers;
+}
+
+/** The FOCUS file and the manifest of a closed month, as the API gives them. */
+export async function focusMonth(): Promise<{ readonly csv: string; readonly manifest: unknown }> {
+  const path = 'focus?month=2026-10&format=';
+  const [csv, manifest] = await answersOfOctober([`${path}csv`, `${path}manifest`]);
+  return { csv: csv?.text ?? '', manifest: manifest?.json };
+}
+
+/** Writes the same usage as that of the last month where the settings say. Returns the problem, if there is one. */
+export async function exportLastMonth(
+  settings: FocusExportSettings,
+): Promise<{ readonly month: string; readonly problem: string | undefined }> {
+  const now = new Date();
+  const month = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - 1);
+  const { ledger, views } = await monthAt(month);
+  const directory = await mkdtemp(join(tmpdir(), 'focus-export-'));
+  const clock = systemClock;
+  const logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+  const rollups = new LevelRollups(directory);
+  const summing = new Summing({ ledger, rollups, clock, logger });
+  await summing.open();
+  const registry = new Registry();
+  const outbound = createOutbound({ registry, clock, userAgent: 'meterfeed/1.2.3' });
+  const focus = new FocusExport({
+    views: { ...quietViews(views.settings), ...views },
+    ledger,
+    totals: () => summing.totals,
+    clock,
+    outbound,
+    version: '1.2.3',
+    logger,
+    registry,
+    mayAct: () => true,
+    closeMonth: (month, signal) => summing.closeMonth(month, signal),
+  });
+  const problem = await focus.pass(settings, new AbortController().signal);
+  await summing.close();
+  await rm(directory, { recursive: true });
+  return { month: formatInstant(month).slice(0, 7), problem };
 }

@@ -35,8 +35,9 @@ export interface Validation {
 export async function validate(file: string): Promise<Validation> {
   const python = await preparePython(REQUIREMENTS);
   const { stdout } = await run(
-    join(python, 'bin/focus-validator'),
+    join(python, 'bin/python'),
     [
+      join(python, 'bin/focus-validator'),
       '--block-download',
       '--validate-version',
       '1.2',
@@ -54,4 +55,18 @@ export async function validate(file: string): Promise<Validation> {
   if (passed === undefined) throw new Error(`focus-validator: no report: ${stdout.slice(-2000)}`);
   const failed = [...stdout.matchAll(/❌ ([A-Za-z0-9-]+):/g)].map(([, rule = '']) => rule);
   return { passed: Number(passed), failed: [...new Set(failed)], skipped: Number(skipped) };
+}
+
+/** Runs a query of DuckDB, in a directory. Resolves to its rows, numbers as text. */
+export async function duckdb(
+  query: string,
+  directory: string,
+): Promise<readonly (readonly string[])[]> {
+  const program = `
+import decimal, duckdb, json, sys
+text = lambda cell: f"{cell:f}" if isinstance(cell, decimal.Decimal) else str(cell)
+print(json.dumps([[text(cell) for cell in row] for row in duckdb.sql(sys.argv[1]).fetchall()]))`;
+  const python = join(await preparePython(REQUIREMENTS), 'bin/python');
+  const { stdout } = await run(python, ['-c', program, query], { cwd: directory });
+  return JSON.parse(stdout) as string[][];
 }

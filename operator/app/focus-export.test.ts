@@ -84,7 +84,7 @@ function exporter(): FocusExport {
     views: {
       ...quietViews(() => settings),
       discovery: quietDiscovery({ tenants: () => tenants }),
-    } as never,
+    },
     ledger,
     totals: () => summing.totals,
     clock,
@@ -112,7 +112,9 @@ async function written(): Promise<ReadonlyMap<string, Buffer>> {
   const names = await readdir(out, { recursive: true, withFileTypes: true });
   const files = names.filter((one) => one.isFile()).map((one) => join(one.parentPath, one.name));
   const contents = await Promise.all(
-    files.toSorted().map(async (path) => [path.slice(out.length + 1), await readFile(path)] as const),
+    files
+      .toSorted()
+      .map(async (path) => [path.slice(out.length + 1), await readFile(path)] as const),
   );
   return new Map(contents);
 }
@@ -128,9 +130,16 @@ async function rowsOf(month: string): Promise<readonly Row[]> {
   return rows;
 }
 
+/** The files of a month without its manifest. */
+const filesOf = (month: string, all: ReadonlyMap<string, Buffer>) =>
+  [...all].filter(([name]) => name.includes(`${month}/charge_day=`));
+
+const manifestPath = (month: string): string =>
+  `${ROOT}/metadata/billing_period=${month}/manifest.json`;
+
 async function manifestOf(month: string): Promise<Record<string, unknown>> {
-  const path = join(out, ROOT, 'metadata', `billing_period=${month}`, 'manifest.json');
-  return JSON.parse(await readFile(path, 'utf8')) as Record<string, unknown>;
+  const text = await readFile(join(out, manifestPath(month)), 'utf8');
+  return JSON.parse(text) as Record<string, unknown>;
 }
 
 const day = (month: string, date: string, name = 'part-000.csv.gz'): string =>
@@ -187,9 +196,8 @@ describe('the export of FOCUS files', () => {
     await rm(out, { recursive: true });
     await ledger.writeRecords([{ key: 'focus/export/2026-10', value: undefined }]);
     await pass();
-    for (const [name, bytes] of after) {
-      if (name.includes('2026-10/charge_day')) expect((await written()).get(name)).toEqual(bytes);
-    }
+    const again = await written();
+    for (const [name, bytes] of filesOf('2026-10', after)) expect(again.get(name)).toEqual(bytes);
   });
 
   test('writes a day again when a price or a name changed', async () => {
@@ -198,8 +206,8 @@ describe('the export of FOCUS files', () => {
     settings = { ...settings, focus: { services: [], provider: 'Example Cloud' } };
     await pass();
     const after = await written();
-    for (const [name, bytes] of after) {
-      if (name.includes('/charge_day=')) expect(bytes, name).not.toEqual(before.get(name));
+    for (const [name, bytes] of filesOf('2026-10', after)) {
+      expect(bytes, name).not.toEqual(before.get(name));
     }
     expect((await rowsOf('2026-10')).every((row) => row['ProviderName'] === 'Example Cloud')).toBe(
       true,
@@ -227,8 +235,9 @@ describe('the export of FOCUS files', () => {
     settings = { ...settings, focus: { services: [], provider: 'Renamed' } };
     expect(await pass()).toBeUndefined();
     const after = await written();
-    for (const [name, bytes] of before) {
-      if (name.includes('2026-10/')) expect(after.get(name), name).toEqual(bytes);
+    expect(after.get(manifestPath('2026-10'))).toEqual(before.get(manifestPath('2026-10')));
+    for (const [name, bytes] of filesOf('2026-10', before)) {
+      expect(after.get(name), name).toEqual(bytes);
     }
     const rows = await rowsOf('2026-11');
     expect(faultsOf(rows.filter((row) => row['ChargeClass'] === ''))).toStrictEqual([]);

@@ -128,7 +128,8 @@ async function focusFile(
     late: async (name) => {
       const late = await sums.late(name);
       // The tiers of corrections depend on all usage of their month.
-      for (const { item } of late.brought) refuseDeleted(facts, monthRange(monthOf(item.window_start)));
+      for (const { item } of late.brought)
+        refuseDeleted(facts, monthRange(monthOf(item.window_start)));
       return late;
     },
     pricesOf: await pricesInForce(facts, settings, tenants),

@@ -23,7 +23,11 @@ export interface LedgerSums extends AsyncDisposable {
  */
 export async function sumLedger(
   place: LedgerPlace,
-  { facts, to, tenant }: { readonly facts: LedgerFacts; readonly to: number; readonly tenant?: string },
+  {
+    facts,
+    to,
+    tenant,
+  }: { readonly facts: LedgerFacts; readonly to: number; readonly tenant?: string },
   directory: string,
 ): Promise<LedgerSums> {
   const rollups = new LevelRollups(directory);
@@ -39,7 +43,11 @@ export async function sumLedger(
     gathering = new Gathering(stored);
   };
   for await (const { sequence, event } of selectEvents(place, {})) {
-    for (let [next] = closings; next !== undefined && Number(next[1]) < sequence; [next] = closings) {
+    for (
+      let [next] = closings;
+      next !== undefined && Number(next[1]) < sequence;
+      [next] = closings
+    ) {
       await commit();
       await store.closeMonth(next[0].slice(CLOSINGS.length));
       closings.shift();

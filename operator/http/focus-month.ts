@@ -12,11 +12,12 @@ import type { RouteContext } from './route.ts';
 import { pricesUnread } from './routes/costs.ts';
 import { gapsIn, knownGaps } from './routes/gaps.ts';
 import { addUsage, measuredSince, rebuilding } from './routes/usage.ts';
+import type { Views } from './views.ts';
 
-export type FocusContext = Pick<
-  RouteContext,
-  'views' | 'ledger' | 'totals' | 'clock' | 'version'
->;
+export interface FocusContext
+  extends Pick<RouteContext, 'ledger' | 'totals' | 'clock' | 'version'> {
+  readonly views: Pick<Views, 'settings' | 'catalog' | 'pricesKnown' | 'discovery' | 'metering'>;
+}
 
 interface FocusQuery {
   readonly month: BillingMonth;

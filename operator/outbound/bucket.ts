@@ -35,9 +35,7 @@ export class Bucket {
     bytes: Buffer,
     sha256: string,
     signal: AbortSignal,
-  ): Promise<
-    { readonly kind: 'written' } | { readonly kind: 'failed'; readonly reason: string }
-  > {
+  ): Promise<{ readonly kind: 'written' } | { readonly kind: 'failed'; readonly reason: string }> {
     const { client, endpoint, name, now } = this.#options;
     const { host, pathname } = new URL(endpoint);
     const path = `/${encodeKey(`${name}/${key}`)}`;

@@ -13,6 +13,7 @@ import {
   untiedPrices,
 } from '../../model/pricing/testing/price-books.ts';
 import { CostSums } from '../usage/cost-sums.ts';
+import type { LateUsage } from '../usage/late-usage.ts';
 import { planPrices, type PricesOf } from '../usage/plan-prices.ts';
 import type { UsageItem } from '../usage/usage-sums.ts';
 import { type FocusRow } from './columns.ts';
@@ -50,10 +51,20 @@ function priced(book: PriceBook, items: readonly UsageItem[]): Ledger {
   return { items, pricesOf: planPrices([book], (tenant) => (tenant === 'free' ? 'x' : book.name)) };
 }
 
-const late = { brought: [], moved: [] };
+type Late = Pick<LateUsage, 'brought' | 'moved'>;
 
-async function fileOf({ items, pricesOf }: Ledger, closed = true, grain = OCTOBER.grain) {
-  const month = { ...OCTOBER, grain };
+const NONE: Late = { brought: [], moved: [] };
+
+async function fileOf(
+  { items, pricesOf }: Ledger,
+  closed = true,
+  grain = OCTOBER.grain,
+  {
+    late = async () => NONE,
+    period = OCTOBER,
+  }: { late?: (month: string) => Promise<Late>; period?: BillingMonth } = {},
+) {
+  const month = { ...period, grain };
   const file = new FocusFile({
     month,
     closed,
@@ -63,7 +74,7 @@ async function fileOf({ items, pricesOf }: Ledger, closed = true, grain = OCTOBE
         if (start >= from && start < to) sums.add(item);
       }
     },
-    late: async () => late,
+    late,
     pricesOf,
     isCharged: (metric) => metric !== DOWN,
     names: NAMES,
@@ -181,6 +192,58 @@ describe('a FOCUS file', () => {
       },
     );
     await fc.assert(property, { numRuns: 300 });
+  });
+
+  test('and the files of two later months bill late usage once, to the cent and the last digit', async () => {
+    const property = fc.asyncProperty(
+      books,
+      someUsage,
+      fc.infiniteStream(fc.integer({ min: 0, max: 3 })),
+      fc.constantFrom('hour' as const, 'day' as const),
+      async (book, items, choices, grain) => {
+        const ledger = priced(book, items);
+        // The hours of late usage begin with the hour, as in stored sums.
+        const usages = items.map((item) => {
+          const by = ['2026-10', '2026-10', '2026-11', '2026-12'][choices.next().value ?? 0] ?? '';
+          const start = `${item.window_start.slice(0, 13)}:00:00.000Z`;
+          return { by, item: { ...item, window_start: start }, events: 1 };
+        });
+        const late = async (month: string): Promise<Late> => ({
+          brought: usages.filter(({ by }) => by === month && month !== '2026-10'),
+          moved: month === '2026-10' ? usages.filter(({ by }) => by !== month) : [],
+        });
+        const months = [9, 10, 11].map((index) => ({
+          from: Date.UTC(2026, index),
+          to: Date.UTC(2026, index + 1),
+          grain,
+        }));
+        const rows: FocusRow[] = [];
+        for (const period of months) {
+          rows.push(...(await fileOf(ledger, true, grain, { late, period })).rows);
+        }
+        const { rows: together } = await fileOf(ledger, true, grain);
+        const tenants = new Set(together.map((row) => row.BillingAccountId));
+        for (const tenant of tenants) {
+          const of = (all: readonly FocusRow[]) =>
+            all.filter((row) => row.BillingAccountId === tenant);
+          expect(total(of(rows), 'BilledCost')).toBe(total(of(together), 'BilledCost'));
+          const used = (all: readonly FocusRow[]) =>
+            of(all).filter((row) => row.ChargeCategory === 'Usage');
+          expect(total(used(rows), 'ConsumedQuantity')).toBe(
+            total(used(together), 'ConsumedQuantity'),
+          );
+        }
+        expect(new Set(rows.map((row) => row.x_RowId)).size).toBe(rows.length);
+        expect(
+          rows.every(
+            (row) =>
+              (row.ChargeClass === 'Correction') ===
+              (row.BillingPeriodStart !== '2026-10-01T00:00:00Z'),
+          ),
+        ).toBe(true);
+      },
+    );
+    await fc.assert(property, { numRuns: 200 });
   });
 
   test('fills tiers in time order, and a correction empties the tier filled last', async () => {

@@ -83,7 +83,7 @@ export class FocusFile {
     const { month, closed, late, pricesOf } = this.#options;
     const { brought, moved } = await late(monthOf(formatInstant(month.from)));
     const earlier = Map.groupBy(brought, ({ item }) => monthOf(item.window_start));
-    for (const [name, usage] of [...earlier].toSorted()) yield* this.#corrections(name, usage);
+    for (const [name, usage] of earlier) yield* this.#corrections(name, usage);
     const add = without(moved, this.#options.add);
     const charges = new MonthCharges(pricesOf);
     await add(charges.month(), month, false);
@@ -151,11 +151,7 @@ export class FocusFile {
     }
   }
 
-  #rounding(
-    roundings: readonly LineRounding[],
-    period: TimeRange,
-    correctedIn?: string,
-  ): FocusDay {
+  #rounding(roundings: readonly LineRounding[], period: TimeRange, correctedIn?: string): FocusDay {
     const { month, names } = this.#options;
     const charge = async function* rowsOf(charged: ExactSums): AsyncGenerator<FocusRow> {
       for (const one of roundings) {

@@ -9,13 +9,11 @@ const DECIMAL_BYTES = 16;
 /** Rows that are encoded at a time, in about 50 ms. */
 const GROUP_ROWS = 2_000;
 
-type Value = bigint | Uint8Array;
-
 /** The types of the columns, with the conversion of a cell that is not written as text. */
 const TYPES: Readonly<
   Record<
     (typeof FOCUS_COLUMNS)[number]['type'],
-    { readonly element: Omit<SchemaElement, 'name'>; readonly convert?: (cell: string) => Value }
+    { readonly element: Omit<SchemaElement, 'name'>; readonly convert?: (cell: string) => bigint }
   >
 > = {
   String: { element: { type: 'BYTE_ARRAY', converted_type: 'UTF8' } },
@@ -32,9 +30,11 @@ const TYPES: Readonly<
     element: {
       type: 'FIXED_LEN_BYTE_ARRAY',
       type_length: DECIMAL_BYTES,
-      logical_type: { type: 'DECIMAL', precision: PRECISION, scale: COST_PLACES },
+      converted_type: 'DECIMAL',
+      precision: PRECISION,
+      scale: COST_PLACES,
     },
-    convert: decimalBytes,
+    convert: unitsOf,
   },
 };
 
@@ -77,7 +77,7 @@ export class ParquetFile {
       const cells = this.#group.map((row) => row[name]);
       const { convert } = TYPES[type];
       if (convert === undefined) return { name, data: cells };
-      const values = new Map<string | undefined, Value | undefined>([[undefined, undefined]]);
+      const values = new Map<string | undefined, bigint | undefined>([[undefined, undefined]]);
       for (const cell of new Set(cells)) {
         if (cell !== undefined) values.set(cell, convert(cell));
       }
@@ -88,12 +88,8 @@ export class ParquetFile {
   }
 }
 
-/** A decimal text as a signed number of 10⁻²¹, the most significant byte first. */
-function decimalBytes(cell: string): Uint8Array {
+/** A decimal text in units of 10⁻²¹. */
+function unitsOf(cell: string): bigint {
   const [complete = '', fraction = ''] = cell.split('.');
-  const units = BigInt(complete + fraction.padEnd(COST_PLACES, '0'));
-  const bytes = Buffer.alloc(DECIMAL_BYTES);
-  bytes.writeBigInt64BE(units >> 64n, 0);
-  bytes.writeBigUInt64BE(BigInt.asUintN(64, units), 8);
-  return bytes;
+  return BigInt(complete + fraction.padEnd(COST_PLACES, '0'));
 }

@@ -13,7 +13,7 @@ export interface SummedUsage {
 export class LateUsage {
   readonly #month: string;
   readonly #tenant: string | undefined;
-  /** Usage of earlier months that the month bills. */
+  /** Usage of earlier months that the month bills, stored usage by hour. */
   readonly brought: SummedUsage[] = [];
   /** Usage of the month that `by`, a later one, bills. */
   readonly moved: (SummedUsage & { readonly by: string })[] = [];

@@ -111,7 +111,8 @@ export class SumsStore {
   async expire(now: number): Promise<void> {
     for (const kind of ['hour', 'places', 'day', 'late'] as const) {
       const start = new Date(now - STORED_MS[kind]).toISOString();
-      const oldest = kind === 'late' ? monthOf(start) : periodOf(kind === 'day' ? kind : 'hour', start);
+      const oldest =
+        kind === 'late' ? monthOf(start) : periodOf(kind === 'day' ? kind : 'hour', start);
       await this.#rollups.drop(`${kind}/`, keyOf(kind, oldest, ''));
     }
   }

@@ -84,7 +84,13 @@ export function gapsOfTenant(
 }
 
 /** The gaps that this process knows. */
-export function knownGaps({ views, ledger }: Pick<RouteContext, 'views' | 'ledger'>): KnownGaps {
+export function knownGaps({
+  views,
+  ledger,
+}: {
+  readonly views: Pick<RouteContext['views'], 'metering' | 'discovery'>;
+  readonly ledger: Pick<RouteContext['ledger'], 'stats'>;
+}): KnownGaps {
   return {
     gaps: [...views.metering.gaps(), ...views.metering.pastGaps()],
     clusters: views.discovery.clusters(),
