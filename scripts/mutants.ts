@@ -45,7 +45,7 @@ function run(mutate: readonly string[], tests: string, resultsFile: string | und
     plugins: ['@stryker-mutator/vitest-runner'],
     // Stryker rewrites the tsconfig of its sandbox; the sources do not need that.
     tsconfigFile: 'none.json',
-    // A string is a text for people, or a name that the compiler checks.
+    // Nearly all strings are texts for people, or names that the compiler checks.
     mutator: { excludedMutations: ['StringLiteral'] },
     concurrency: Number(values.jobs),
     timeoutMS: 12_000,

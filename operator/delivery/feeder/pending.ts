@@ -5,7 +5,6 @@ import type { UsageEvent } from '../../model/event.ts';
 import type { BlockReason, DeliveryResult, QueuedEvent, SettledEvent } from '../delivery-result.ts';
 
 interface PendingEvent extends QueuedEvent {
-  readonly bytes: number;
   result?: DeliveryResult;
 }
 
@@ -31,7 +30,6 @@ export class Pending {
   readonly #cursorName: string;
   #events: PendingEvent[] = [];
   #position = 0;
-  #limits: ReadLimits | undefined;
 
   constructor(ledger: Ledger, cursorName: string) {
     this.#ledger = ledger;
@@ -56,11 +54,9 @@ export class Pending {
     return this.#events[0];
   }
 
-  /** Reads the next events; does nothing while some are pending. */
-  async read(limits: ReadLimits): Promise<BlockReason | undefined> {
+  /** Reads the next events, as many as one call takes; does nothing while some are pending. */
+  async read({ events, bytes, wants }: ReadLimits): Promise<BlockReason | undefined> {
     if (this.#events.length > 0) return undefined;
-    this.#limits = limits;
-    const { events, bytes, wants } = limits;
     const page = await this.#ledger.read(this.#position, events);
     if (page.kind === 'failed') return retryOf(page);
     if (page.events.length === 0) return this.#passTo(page.lastSequence);
@@ -68,31 +64,20 @@ export class Pending {
     for (const { sequence, event } of page.events) {
       // Notes about billed late usage are not sent to destinations.
       if (isLateNote(event) || !wants(event)) {
-        this.#events.push({ sequence, event, bytes: 0, result: SKIPPED });
+        this.#events.push({ sequence, event, result: SKIPPED });
         continue;
       }
-      const eventBytes = bytes?.sizeOf(event) ?? 0;
-      size += eventBytes;
+      size += bytes?.sizeOf(event) ?? 0;
       const fits = bytes === undefined || size <= bytes.most || this.#events.every(isSettled);
       if (!fits) break;
-      this.#events.push({ sequence, event, bytes: eventBytes });
+      this.#events.push({ sequence, event });
     }
     return undefined;
   }
 
-  /** Returns the first events without a result, in order, as many as one call takes. */
+  /** Returns the events without a result, in order. One call takes them all. */
   open(): readonly QueuedEvent[] {
-    const { events = 0, bytes } = this.#limits ?? {};
-    const open: QueuedEvent[] = [];
-    let size = 0;
-    for (const pending of this.#events) {
-      if (isSettled(pending)) continue;
-      size += pending.bytes;
-      const fits = bytes === undefined || size <= bytes.most || open.length === 0;
-      if (open.length >= events || !fits) break;
-      open.push(pending);
-    }
-    return open;
+    return this.#events.filter((pending) => !isSettled(pending));
   }
 
   settle(results: ReadonlyMap<number, DeliveryResult>): void {

@@ -47,6 +47,20 @@ describe('dead letters', () => {
     await harness.stop();
   });
 
+  test('are all sent again, however many batches they are', async () => {
+    const harness = createHarness();
+    rejectBad(harness);
+    await harness.append(...eventsOf(['bad'], 25));
+    await harness.start();
+    await harness.drained();
+    harness.destination.react = () => 'accept';
+    const replay = harness.delivery.replay('fake', undefined);
+    await harness.clock.settle();
+    expect(harness.destination.taken).toHaveLength(25);
+    expect(await replay).toMatchObject({ replayed: 25, stillRejected: 0, pending: 0 });
+    await harness.stop();
+  });
+
   test('are sent once more, those named, and leave when they are accepted', async () => {
     const harness = await withDeadLetters();
     harness.destination.react = () => 'accept';
