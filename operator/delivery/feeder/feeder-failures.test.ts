@@ -5,6 +5,7 @@ import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import type { StepOutcome } from '../../destinations/destination.ts';
 import { createFakeDestination } from '../testing/fake-destination.ts';
 import { createHarness, eventsOf, tenantNamed, testSettings } from '../testing/harness.ts';
+import { createVirtualClock } from '../testing/virtual-clock.ts';
 
 const FAILED = { kind: 'failed', cause: 'retryable', message: 'disk full' } as const;
 
@@ -242,30 +243,35 @@ test('events of a parked tenant are counted twice after the cursor was moved, an
   await harness.stop();
 });
 
-test('a status of many problems is too large for the API server', async () => {
-  const refusals = Array.from({ length: 25 }, (_, index) => ({
-    tenant: `tenant-${index}`,
-    reason: 'no such price',
-  }));
+test('a status of many problems is too large for the API server, or leaves out the newest', async () => {
+  const refusals = Array.from({ length: 25 }, (_, at) => ({ at, events: 1, reason: `no. ${at}` }));
   const destination = createFakeDestination();
   const harness = createHarness({
     destination: Object.assign(destination, {
-      prices: { unpriced: () => refusals.map(({ tenant }) => ({ metric: tenant })) },
-      alerts: { list: () => [], lateRefusals: () => refusals },
+      prices: {
+        compare: async () => ({ kind: 'failed' as const, reason: 'not here' }),
+        unpriced: () => refusals.map(({ reason }) => ({ metric: reason })),
+      },
+      alerts: {
+        current: async () => ({ kind: 'failed' as const, reason: 'not here' }),
+        lateRefusals: () => refusals,
+      },
     }),
   });
   await harness.start();
   expect(harness.delivery.status('fake')).toMatchObject({
-    unpriced: refusals.slice(0, 20).map(({ tenant }) => ({ metric: tenant })),
-    lateRefusals: refusals.slice(0, 20),
+    unpriced: refusals.slice(0, 20).map(({ reason }) => ({ metric: reason })),
+    lateRefusals: refusals.toReversed().slice(0, 20),
   });
   await harness.stop();
 });
 
-test('a suspended destination is reported as one that fails', async () => {
+test('a suspended destination is sent events, or reported as one that fails', async () => {
   const harness = createHarness();
+  await harness.append(...eventsOf(['a']));
   await harness.start({ suspend: true });
   await harness.clock.pass(60_000);
+  expect(harness.destination.calls).toStrictEqual([]);
   expect(harness.lines).toStrictEqual([]);
   expect(harness.delivery.status('fake')).toMatchObject({
     suspended: true,
@@ -275,5 +281,24 @@ test('a suspended destination is reported as one that fails', async () => {
     planChanges: [],
   });
   expect(harness.delivery.status('fake')).not.toMatchObject({ lastError: expect.anything() });
+  await harness.stop();
+});
+
+test('a comparison takes the progress of another destination for its own', async () => {
+  const clock = createVirtualClock();
+  const day = { from: Date.UTC(2026, 10, 21), to: Date.UTC(2026, 10, 22) };
+  const destinations = new Map(
+    ['first', 'second'].map((name) => [name, createFakeDestination({ name })]),
+  );
+  const harness = createHarness({ clock, destinations });
+  await harness.append(...eventsOf(['a'], 3));
+  await harness.start({ name: 'first' });
+  const second = testSettings({ name: 'second', suspend: true });
+  await harness.delivery.apply([testSettings({ name: 'first' }), second]);
+  await harness.clock.until(() => harness.delivery.status('first')?.cursor === 3);
+  await harness.clock.settle();
+  const { signal } = new AbortController();
+  const outcome = await harness.delivery.reconcile('second', day, signal);
+  expect(outcome).toMatchObject({ rows: [{ ledger: '0.050000001', delivered: '0' }] });
   await harness.stop();
 });

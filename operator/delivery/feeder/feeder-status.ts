@@ -29,7 +29,6 @@ export function feederStatus(
   const bootstrapped = bootstrap.isReady();
   const delivering = bootstrapped && !health.isBlocked;
   const parkedTenants = parked.list();
-  const refusals = [...lateLines.problems(), ...(alerts?.lateRefusals?.() ?? [])];
   return {
     name,
     type,
@@ -47,7 +46,7 @@ export function feederStatus(
     planChanges: changes.list().slice(0, MAX_SHOWN),
     unknownMetrics: inspection.unknownMetrics(),
     unpriced: prices?.unpriced().slice(0, MAX_SHOWN) ?? [],
-    lateRefusals: refusals.slice(0, MAX_SHOWN),
+    lateRefusals: [...lateLines.problems(), ...(alerts?.lateRefusals?.() ?? [])],
     eventsPerSecond: limits.eventsPerSecond,
     invoices: inspection.invoices?.report(),
     consecutiveFailures: circuit.failures(),

@@ -210,7 +210,7 @@ export class DestinationFeeder implements Feeder {
     }
     if (pending.isEmpty()) {
       const outcome = await this.#readOn(signal);
-      if (outcome !== undefined || pending.isEmpty()) return outcome;
+      if (pending.isEmpty()) return outcome;
     }
     const blocked = await this.#sendPending(signal);
     return (await this.#commit()) ?? blocked;
