@@ -18,6 +18,7 @@ export default defineConfig({
   test: {
     include: (process.env['MUTANT_TESTS'] ?? 'operator/**/*.test.ts').split(','),
     exclude: ['**/node_modules/**', '**/*.apiserver.test.ts', '**/*crash.test.ts'],
+    setupFiles: ['scripts/mutants-setup.ts'],
     testTimeout: 30_000,
     isolate: false,
     sequence: { sequencer: ExamplesFirst },

@@ -99,6 +99,23 @@ describe('the time of claims', () => {
     expect(Math.round(total(events, DOWN) * 3600)).toBe(70);
   });
 
+  test('of a claim that moved to another node is down with that node, also when that is reported late', () => {
+    const world = draWorld({ pods: [], claims: [{ pods: [] }], podLifetime: 'scheduled' });
+    const second = { ...DRA_NODE, name: 'n2' };
+    world.node(gpuNode(second));
+    world.slice(slice({ name: 'second', pool: 'n2' }));
+    world.resourceClaim(resourceClaim({ pods: [], devices: null }), at(20));
+    const devices = [result('gpu-0', { pool: 'n2' })];
+    world.resourceClaim(resourceClaim({ pods: [], node: 'n2', devices }), at(30));
+    expect(seconds(world.close(at(0), at(60)).events)).toBe(50);
+    const key = 'node.kubernetes.io/unreachable';
+    const taints = [{ key, effect: 'NoExecute', timeAdded: iso(at(50)) }];
+    world.node(gpuNode({ ...second, taints }), at(64));
+    const { events } = world.close(at(60), at(120));
+    expect(seconds(events)).toBe(0);
+    expect(Math.round(total(events, DOWN) * 3600)).toBe(70);
+  });
+
   test('two pods after each other on one claim leave no gap and no overlap', () => {
     const world = draWorld({ pods: [{ name: 'p' }], claims: [{ pods: ['p'] }] });
     const second = { name: 'q', node: 'n1', createdAt: at(80), startedAt: at(90) };
