@@ -9,8 +9,8 @@ export interface ControlPlaneLabels {
   /** The owner according to the labels of another kind of tenants, as `claimText` writes it. */
   readonly claim?: string;
   /**
-   * StatefulSet, DaemonSet or Deployment that runs the pod, `''` if there is none. Only set for pods
-   * that look like a control plane's.
+   * StatefulSet, DaemonSet or Deployment that runs the pod, `''` if there is none. Only set for
+   * pods that look like a control plane's.
    */
   readonly runBy?: string;
 }

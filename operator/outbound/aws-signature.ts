@@ -2,7 +2,7 @@ import { createHmac, hash } from 'node:crypto';
 import type { Secret } from '../model/secret.ts';
 
 /** A request that names its content by hash. */
-interface SignedRequest {
+interface BucketRequest {
   readonly method: string;
   readonly host: string;
   /** As it is sent, percent-encoded by {@link encodeKey}; without a query. */
@@ -13,7 +13,7 @@ interface SignedRequest {
   readonly sha256: string;
 }
 
-interface SigningKey {
+interface AccessKey {
   readonly accessKeyId: Secret;
   readonly secretAccessKey: Secret;
   readonly region: string;
@@ -27,8 +27,8 @@ const ALGORITHM = 'AWS4-HMAC-SHA256';
  * milliseconds since the epoch.
  */
 export function signatureHeaders(
-  { method, host, path, headers = {}, sha256 }: SignedRequest,
-  { accessKeyId, secretAccessKey, region }: SigningKey,
+  { method, host, path, headers = {}, sha256 }: BucketRequest,
+  { accessKeyId, secretAccessKey, region }: AccessKey,
   at: number,
 ): Readonly<Record<string, string>> {
   const time = new Date(at).toISOString().replaceAll(/[-:]|\.\d{3}/g, '');

@@ -20,9 +20,9 @@ export function periodAt(period: BudgetPeriod, now: number, prepaidSince: number
 }
 
 /**
- * When usage counts in a period of {@link periodAt}: at the start of its window. The window in which
- * a prepaid balance gets its first credit counts from that credit on, if the window begins in the
- * same hour (docs/how-to/budgets.md#prepaid).
+ * When usage counts in a period of {@link periodAt}: at the start of its window. The window in
+ * which a prepaid balance gets its first credit counts from that credit on, if the window begins in
+ * the same hour (docs/how-to/budgets.md#prepaid).
  */
 export function countedAt({ start, end }: Window, { from, to }: TimeRange): number {
   const hasCredit = to === Number.POSITIVE_INFINITY && start < from && from < end;

@@ -173,8 +173,8 @@ function catalogWith(custom: readonly CustomMetric[]): Catalog {
 }
 
 /**
- * Returns a function that throws once it was called too often before the event loop turns, and from then on. A feeder
- * that takes steps without end would leave the test no time to fail.
+ * Returns a function that throws once it was called too often before the event loop turns, and from
+ * then on. A feeder that takes steps without end would leave the test no time to fail.
  */
 function createStepLimit(): () => void {
   let calls = 0;

@@ -27,7 +27,11 @@ export function TokenCosts({ month: { from, to, rows }, tenant }) {
     return html`<${ErrorNotice} state=${costs} />`;
   if (models.length === 0) return null;
   const digits = digitsOf(costs.data?.amounts ?? []);
-  /** @param {string} name @param {(row: any) => number | undefined} of @param {(value: number, row: any) => string} shown */
+  /**
+   * @param {string} name
+   * @param {(row: any) => number | undefined} of
+   * @param {(value: number, row: any) => string} shown
+   */
   const money = (name, of, shown) =>
     figure(name, (row) => valueText(of(row), (value) => shown(value, row)), of);
   const total = (/** @type {number} */ cost, /** @type {any} */ { currency }) =>
