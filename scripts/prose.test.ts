@@ -9,7 +9,7 @@ import {
 } from './prose.ts';
 
 /** All pages together may have this many words: tables count, what is shown as code does not. */
-const MOST_WORDS = 48_000;
+const MOST_WORDS = 49_500;
 /** Records of measurements, and a generated list that nobody reads through. */
 const UNCOUNTED = /^docs\/(?:measurements\/|reference\/licences\.md$)/;
 
