@@ -131,7 +131,7 @@ test('a month that is not wholly stored is saved as a file with an error in it',
   await tenant.evaluate(`location.hash = '#/?range=custom&${beforeMetering}'`);
   for (const [page, advice] of [
     [finance, 'For the statements of later months keep events for 62 days or more (RETENTION).'],
-    [tenant, 'Your provider knows more.'],
+    [tenant, 'Please contact your provider.'],
   ] as const) {
     const files: unknown[] = [];
     page.on('download', (file) => files.push(file));

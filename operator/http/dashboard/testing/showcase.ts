@@ -326,7 +326,7 @@ const LETTERS: readonly DeadLetter[] = Array.from({ length: 27 }, (_, index) => 
   event: event(LINES[index % LINES.length] ?? UPTIME, NOW - (index + 1) * HOUR, 1.25),
 }));
 
-/** Of three kinds, most of them in prompts; four times a day, because each event takes time. */
+/** Three kinds, most of them in prompts. Four times a day: each event costs every test time. */
 function tokens(tenant: string, model: string, at: Line['at']): readonly Line[] {
   const shares = { input: 1, cache_read: 0.4, output: 0.25 };
   return Object.entries(shares).map(([token_type, share]) => ({

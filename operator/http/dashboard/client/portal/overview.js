@@ -96,7 +96,7 @@ function Bill({ id, month, isPriced }) {
     <${Card} title=${`The bill of ${monthText(month)}`}>
       ${isPriced && html`<p>The FOCUS file has the charges for finance tools; the manifest says what it lacks.</p>`}
       <p>The statement has every event of the month, the prices and the amounts, signed. A short program checks it without your provider.</p>
-      <${BillFiles} month=${month} tenant=${id} isPriced=${isPriced} advice="Your provider knows more." />
+      <${BillFiles} month=${month} tenant=${id} isPriced=${isPriced} advice="Please contact your provider." />
     </${Card}>
   `;
 }
