@@ -78,6 +78,17 @@ describe('a release', () => {
     }
   });
 
+  test('lacks the program that checks statements, or has another one', async () => {
+    const file = join(directory, 'first/verify-statement');
+    expect(await readFile(file, 'utf8')).toBe(
+      await readFile(join(import.meta.dirname, 'verify-statement'), 'utf8'),
+    );
+    const help = execFileSync('python3', [file, '--help'], { encoding: 'utf8' });
+    expect(help).toContain('Checks a statement of meterfeed offline');
+    const sums = await read('first', 'SHA256SUMS');
+    expect(sums).toMatch(/^[0-9a-f]{64} {2}verify-statement$/m);
+  });
+
   test('has the notes of another version', async () => {
     expect(await read('first', 'notes.md')).toBe('### Fixed\n\n- Exact.\n');
   });

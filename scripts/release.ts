@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { copyFile, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { findBinaries } from '../e2e/control-plane/binaries.ts';
@@ -54,6 +54,8 @@ export async function writeRelease(options: ReleaseOptions): Promise<void> {
   await writeOlmBundle(bundle, kubectl, image);
   await writeFile(join(directory, 'olm-bundle.tar.gz'), archiveOf(bundle, OLM_FOLDERS));
   await rm(bundle, { recursive: true });
+  const verifier = 'verify-statement';
+  await copyFile(join(import.meta.dirname, verifier), join(directory, verifier));
   await writeFile(join(directory, 'sbom.cdx.json'), `${JSON.stringify(sbom(), null, 2)}\n`);
   await writeFile(join(directory, 'notes.md'), `${notes}\n`);
   await writeFile(join(directory, 'SHA256SUMS'), await sums(directory));
