@@ -243,7 +243,7 @@ test('a ledger whose past was rewritten passes for the one that was anchored', a
   // The forger has the key, so that nothing within the file is wrong.
   expect((await verifyStatements([forged], keys))[0]?.output).toContain('OK: ');
   for (const file of [posted, listed]) {
-    const [right, wrong] = await verifyStatements([honest, forged], keys, [file]);
+    const [right, wrong] = await verifyStatements([honest, forged], keys, () => [file]);
     expect(right?.output).toContain('anchors: 1 of 1 are within the statement, and agree\n');
     expect(wrong).toMatchObject({ code: 1 });
     expect(wrong?.output).toMatch(/^WRONG: the chain at event \d+ is [0-9a-f]{64}, not the anchor/);

@@ -1,9 +1,20 @@
+import { createHash } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { damage } from '../ledger/failures.ts';
 import type { Ledger } from '../ledger/ledger.ts';
+import { testEvent } from '../ledger/testing/events.ts';
+import { silentLogger } from '../ledger/testing/level-ledger.ts';
 import { openTestStream, usePostgres } from '../ledger/testing/postgres-ledger.ts';
 import { seededRandom } from '../ledger/testing/seeded-random.ts';
 import { createStepClock } from '../ledger/testing/step-clock.ts';
 import { useLedgers } from '../ledger/testing/use-ledgers.ts';
+import { decodeEvidence } from '../metering/explanations/evidence-record.ts';
+import { Explanations } from '../metering/explanations/explanations.ts';
+import { closing, podsOf } from '../metering/explanations/testing/closings.ts';
+import { override } from '../model/override.ts';
+import { systemClock } from '../telemetry/system-clock.ts';
 import { newKey } from './portal/testing/keys.ts';
 import {
   downloadStatement,
@@ -29,7 +40,7 @@ async function rightFor(ledger: Ledger, usageDirectory?: string): Promise<void> 
   for (const tenant of ['acme', 'burst', 'Zoo']) {
     const text = await downloadStatement(server, tenant);
     const keys = await statementKeys(server);
-    const [checked] = await verifyStatements([text], keys, [`${sequence}:${chain}`]);
+    const [checked] = await verifyStatements([text], keys, () => [`${sequence}:${chain}`]);
     expect(checked?.output).toContain(`OK: ${tenant}, ${MONTH}`);
     const path = `/api/v1/costs?tenant=${tenant}&from=${MONTH}-01&to=2026-12-01`;
     const { amounts } = (await server.call('GET', path, { token })).json as {
@@ -110,14 +121,109 @@ describe('a statement', () => {
     expect(found).toStrictEqual(tampered.map(([name]) => `${name}: found`));
   });
 
-  test('does not match the anchor of a ledger that was rewritten', async () => {
+  test('passes beside an anchor that says something else, or that says nothing about it', async () => {
     const ledger = await ledgers.open(await ledgers.directory());
     await fillMonth(ledger, 5, 3);
     await using server = await statementServer(ledger);
+    const earlier = await downloadStatement(server, 'burst');
+    await ledger.append({ events: [testEvent({ tenant: 'acme' })] });
     const text = await downloadStatement(server);
-    const anchor = `${ledger.head()}:${'0'.repeat(64)}`;
-    const [checked] = await verifyStatements([text], await statementKeys(server), [anchor]);
-    expect(checked?.output).toMatch(/^WRONG: the chain at event \d+ is/);
+    const chain = '0'.repeat(64);
+    const later = { sequence: ledger.head() + 1, chain };
+    const signed = (change: object): string => signAgain(earlier.trimEnd().split('\n'), change);
+    const anchors: readonly (readonly [anchor: string, output: RegExp])[] = [
+      [earlier, /^OK: [^]*\nanchors: 1 of 1 are within the statement, and agree\n/],
+      [earlier + signed({ head: later }), /^OK: [^]*\nanchors: 1 of 2 are within/],
+      [signed({ head: { sequence: ledger.head(), chain } }), /^WRONG: the chain at event \d+ is/],
+      [signed({ head: { sequence: ledger.head() - 4, chain } }), /^WRONG: no batch of the/],
+      [signed({ head: later }), /^WRONG: no anchor is within/],
+      [signed({ head: later, at: '2026-11-01T00:00:00Z' }), /^WRONG: the ledger is shorter than/],
+      [signed({ ledger_id: 'another' }), /^WRONG: an anchor is of another ledger/],
+      [
+        earlier.replace(/[\w-]{9}(?="\}\n$)/, 'AAAAAAAAA'),
+        /^WRONG: the signature is not of this key/,
+      ],
+      ['{}', /^WRONG: no anchor in the file/],
+    ];
+    const directory = await ledgers.directory();
+    const keys = await statementKeys(server);
+    for (const [index, [anchor]] of anchors.entries()) {
+      await writeFile(join(directory, String(index)), anchor);
+    }
+    const noted = [`${ledger.head()}:${chain}`];
+    const checked = await verifyStatements(
+      [...anchors, noted].map(() => text),
+      keys,
+      (index) => (index in anchors ? [join(directory, String(index))] : noted),
+    );
+    for (const [index, [, output]] of anchors.entries()) {
+      expect(checked[index]?.output).toMatch(output);
+    }
+    expect(checked.at(-1)?.output).toMatch(/^WRONG: the chain at event \d+ is/);
+  });
+
+  test('of a ledger that lost its newest events is wrong, or hides the loss', async () => {
+    const ledger = await ledgers.open(await ledgers.directory());
+    await fillMonth(ledger, 5, 3);
+    const { ledgerId, chain, sequence } = ledger.stats();
+    await ledger.compareWith({ ledgerId, chain, sequence: sequence + 7 });
+    await using server = await statementServer(ledger);
+    const before = await downloadStatement(server);
+    await ledger.append({ events: [testEvent({ tenant: 'acme' })] });
+    const after = await downloadStatement(server);
+    const anchor = `${sequence + 7}:${chain}`;
+    const keys = await statementKeys(server);
+    for (const { output } of await verifyStatements([before, after], keys, () => [anchor])) {
+      expect(output).toContain(`note: the ledger has no events ${sequence + 1} to ${sequence + 7}`);
+      expect(output).toContain('anchors: 1 of 1');
+    }
+  });
+
+  test('lacks its evidence or its hash, has that of others, or is refused for a damaged record', async () => {
+    const ledger = await ledgers.open(await ledgers.directory());
+    await fillMonth(ledger, 5, 6);
+    const older = { find: async () => undefined };
+    const explanations = new Explanations(ledger, older, systemClock, silentLogger);
+    const pods = [...podsOf('acme', 2), ...podsOf('burst', 1)];
+    const closed = closing(Date.UTC(2026, 10, 20, 8), pods);
+    const records = await explanations.recordsFor(closed);
+    await ledger.append({ events: closed.events, records });
+    await using server = await statementServer(ledger);
+    const keys = await statementKeys(server);
+    const complete = await downloadStatement(server, 'acme', '&evidence=true');
+    const [found, ...others] = complete.match(/^\{"evidence":.*$/gm) ?? [];
+    expect(others).toStrictEqual([]);
+    const { record } = JSON.parse(found ?? '') as { readonly record: string };
+    const { changes } = decodeEvidence(record);
+    const names = changes?.spans.map(([, , , , , name]) => name) ?? [];
+    expect(new Set(names)).toStrictEqual(new Set(podsOf('acme', 2).map(({ name }) => name)));
+
+    const brief = await downloadStatement(server);
+    expect(brief).not.toContain('{"evidence"');
+    const sha256 = createHash('sha256').update(`${found}\n`).digest('hex');
+    const changed = (complete.trimEnd().split('\n') as readonly string[]).map((line) =>
+      line === found ? line.replace(record, record.replace(/.{9}$/, 'AAAAAAAA=')) : line,
+    );
+    const [attached, hashed, forged] = await verifyStatements(
+      [complete, brief, signAgain(changed)],
+      keys,
+    );
+    expect(attached?.output).toContain(`\nevidence: 1 records in the file, sha256 ${sha256}\n`);
+    expect(hashed?.output).toContain(`\nevidence: 0 records in the file, sha256 ${sha256}\n`);
+    expect(forged?.output).toBe('WRONG: the evidence is not that of its hash\n');
+
+    const damaged = override<Ledger>(ledger, {
+      records: (prefix) => {
+        if (prefix.startsWith('evidence/2026-11-20')) throw damage(prefix, 'wrong checksum');
+        return ledger.records(prefix);
+      },
+    });
+    await using other = await statementServer(damaged);
+    const [checked] = await verifyStatements(
+      [await downloadStatement(other, 'acme', '&evidence=true')],
+      await statementKeys(other),
+    );
+    expect(checked?.output).toMatch(/^OK: /);
   });
 
   test('is refused where there is no key that a short program can check', async () => {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { BatchTree, chainValue } from '../../ledger/event-chain.ts';
 import { damage, ledgerFailure } from '../../ledger/failures.ts';
 import {
@@ -8,70 +9,67 @@ import {
 } from '../../ledger/ledger.ts';
 import { decodeEvent } from '../../model/event.ts';
 import type { TimeRange } from '../../model/window.ts';
+import { evidenceLines } from './evidence-lines.ts';
 import { type StatementPrices, StatementSums } from './statement-sums.ts';
 
 /** The form of the file, for programs that check it. */
 const FORMAT = 'meterfeed-statement/1';
 
-/** A position of the chain. */
-export interface ChainHead {
-  readonly sequence: number;
-  /** The chain value at that event, hex. */
-  readonly chain: string;
-}
-
 /** What a statement is made of. */
 export interface StatementSource {
-  readonly ledger: Pick<Ledger, 'batches'>;
+  readonly ledger: Pick<Ledger, 'batches' | 'records'>;
   readonly tenant: string;
   /** A UTC calendar month. */
   readonly month: TimeRange;
   /** The events of tenant and month in ledger order. Those after `head` are ignored. */
   readonly events: AsyncIterable<StoredEvent>;
-  /** The newest event when the statement is made. */
-  readonly head: ChainHead;
+  /** The number of the newest event when the statement is made. */
+  readonly head: number;
+  /** Whether the evidence is in the file, and not its hash alone. */
+  readonly hasEvidence: boolean;
   readonly prices: StatementPrices;
   readonly signal: AbortSignal;
 }
 
 /**
  * The lines of a statement, without its signature (docs/how-to/check-a-bill.md#the-file). The first
- * has `about`, the last `ending`. Returns the position of the chain that the lines reach. Throws a
- * LedgerReadError at damage, and where batches have no tree.
+ * has `about`, the last `ending`. Throws a LedgerReadError at damage, and where batches have no
+ * tree.
  */
 export async function* statementLines(
   source: StatementSource,
   { about, ending }: { readonly about: object; readonly ending: object },
-): AsyncGenerator<string, ChainHead, void> {
-  yield lineOf({ format: FORMAT, tenant: source.tenant, ...about });
-  const sums = new StatementSums(source.tenant, source.month, source.prices);
-  const reached = yield* batchLines(source, sums);
+): AsyncGenerator<string> {
+  const { ledger, tenant, month, hasEvidence } = source;
+  yield lineOf({ format: FORMAT, tenant, ...about });
+  const sums = new StatementSums(tenant, month, source.prices);
+  yield* batchLines(source, sums);
+  const digest = createHash('sha256');
+  for await (const line of evidenceLines(ledger, tenant, month)) {
+    digest.update(line);
+    if (hasEvidence) yield line;
+  }
   yield lineOf(sums.prices());
-  yield lineOf({ ...sums.sums(), ...ending });
-  return reached;
+  yield lineOf({ ...sums.sums(), ...ending, evidence_sha256: digest.digest('hex') });
 }
 
 /** The batches from the tenant's first event of the month to the head. */
-async function* batchLines(
-  source: StatementSource,
-  sums: StatementSums,
-): AsyncGenerator<string, ChainHead, void> {
+async function* batchLines(source: StatementSource, sums: StatementSums): AsyncGenerator<string> {
   const { ledger, head, signal } = source;
   const events = source.events[Symbol.asyncIterator]();
   let wanted = await nextSequence(events);
-  if (wanted > head.sequence) return head;
-  let reached: ChainHead | undefined;
+  if (wanted > head) return;
+  let before: string | undefined;
   for await (const batch of ledger.batches(wanted, signal)) {
-    const { lastSequence, chain } = batch;
-    if (lastSequence > head.sequence) break;
-    const root = checkedRoot(batch, reached?.chain ?? batch.previous);
-    const start = reached === undefined ? { previous: batch.previous } : {};
+    const { lastSequence } = batch;
+    if (lastSequence > head) return;
+    const root = checkedRoot(batch, before ?? batch.previous);
+    const start = before === undefined ? { previous: batch.previous } : {};
     if (wanted > lastSequence) yield lineOf({ ...start, ...placeOf(batch), root });
     else yield* eventLines(batch, root, start, source, sums);
     while (wanted <= lastSequence) wanted = await nextSequence(events);
-    reached = { sequence: lastSequence, chain };
+    before = batch.chain;
   }
-  return reached ?? head;
 }
 
 /** Infinity after the last one. */

@@ -7,7 +7,7 @@ import type { TimeRange } from '../../model/window.ts';
 import type { Scans } from '../limits.ts';
 import { isoTime } from '../presentation.ts';
 import { Problem } from '../problem.ts';
-import { pathParameter, readQuery } from '../query.ts';
+import { pathParameter, readChoice, readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { goneSignal, streamLines } from '../stream-lines.ts';
 import { pricesUnread } from './costs.ts';
@@ -44,9 +44,10 @@ export function statementRoutes(context: RouteContext, scans: Scans): readonly R
       summary: 'a month of a tenant in a signed file that anybody can check',
       handlers: [
         async (request, response) => {
-          const query = readQuery(request, ['month']);
+          const query = readQuery(request, ['month', 'evidence']);
           const tenant = pathParameter(request, 'tenant');
           const name = query.get('month') ?? '';
+          const hasEvidence = readChoice(query, 'evidence', ['false', 'true']) === 'true';
           const [year, index] = readMonth(name, clock.now());
           const month = { from: Date.UTC(year, index), to: Date.UTC(year, index + 1) };
           refuseWithoutKey(context);
@@ -57,7 +58,7 @@ export function statementRoutes(context: RouteContext, scans: Scans): readonly R
           response.type('application/x-ndjson');
           await streamLines(
             response,
-            signedLines(context, tenant, name, month, goneSignal(response)),
+            signedLines(context, { tenant, name, month, hasEvidence }, goneSignal(response)),
           );
         },
       ],
@@ -94,12 +95,18 @@ async function refuseIncomplete(
   }
 }
 
+interface Requested {
+  readonly tenant: string;
+  /** The month as `YYYY-MM`. */
+  readonly name: string;
+  readonly month: TimeRange;
+  readonly hasEvidence: boolean;
+}
+
 /** The lines of a statement. The last one signs the hash of those before. */
 async function* signedLines(
   context: RouteContext,
-  tenant: string,
-  name: string,
-  month: TimeRange,
+  { tenant, name, month, hasEvidence }: Requested,
   signal: AbortSignal,
 ): AsyncGenerator<string> {
   const { ledger, views, clock, portal } = context;
@@ -112,7 +119,8 @@ async function* signedLines(
       tenant,
       month,
       events: eventsIn(ledger, context.totals(), { range: month, tenant, signal }),
-      head: { sequence, chain },
+      head: sequence,
+      hasEvidence,
       prices: {
         books: settings.pricing.books,
         pricesOf: await pricesInForce(ledger, settings, views.discovery.tenants()),
@@ -132,25 +140,18 @@ async function* signedLines(
     },
   );
   const digest = createHash('sha256');
-  for (;;) {
-    const next = await lines.next();
-    if (next.done !== true) {
-      digest.update(next.value);
-      yield next.value;
-      continue;
-    }
-    const head = next.value;
-    const payload = {
-      tenant,
-      month: name,
-      ledger_id: ledgerId,
-      head,
-      sha256: digest.digest('hex'),
-    };
-    const signature = await portal.signStatement(payload);
-    // The key was there when the request came.
-    if (signature === undefined) throw new Error('statement: the key is gone');
-    yield `${JSON.stringify({ signature })}\n`;
-    return;
+  for await (const line of lines) {
+    digest.update(line);
+    yield line;
   }
+  const signature = await portal.signStatement({
+    tenant,
+    month: name,
+    ledger_id: ledgerId,
+    head: { sequence, chain },
+    sha256: digest.digest('hex'),
+  });
+  // The key was there when the request came.
+  if (signature === undefined) throw new Error('statement: the key is gone');
+  yield `${JSON.stringify({ signature })}\n`;
 }

@@ -118,9 +118,13 @@ export function statementServer(
   });
 }
 
-/** The statement of a tenant. */
-export async function downloadStatement(server: TestServer, tenant = 'acme'): Promise<string> {
-  const path = `/api/v1/tenants/${tenant}/statement?month=${MONTH}`;
+/** The statement of a tenant, `more` being further query parameters. */
+export async function downloadStatement(
+  server: TestServer,
+  tenant = 'acme',
+  more = '',
+): Promise<string> {
+  const path = `/api/v1/tenants/${tenant}/statement?month=${MONTH}${more}`;
   const { status, text } = await server.call('GET', path, { token });
   if (status !== 200) throw new Error(text);
   return text;
@@ -145,19 +149,20 @@ interface Checked {
   readonly output: string;
 }
 
-/** Runs `scripts/verify-statement` on each text and returns what it printed. */
+/** Runs `scripts/verify-statement` on each text, with its anchors, and returns what it printed. */
 export async function verifyStatements(
   texts: readonly string[],
   keys: string,
-  anchors: readonly string[] = [],
+  anchorsOf: (index: number) => readonly string[] = () => [],
 ): Promise<readonly Checked[]> {
   const { path, remove } = await scratchDirectory();
   try {
     const files = texts.map((_, index) => join(path, String(index)));
     for (const [index, file] of files.entries()) {
+      const more = anchorsOf(index).map((anchor) => `--anchor ${anchor}`);
       await writeFile(file, texts[index] ?? '');
       await writeFile(`${file}.keys`, keys);
-      await writeFile(`${file}.more`, anchors.map((anchor) => `--anchor ${anchor}`).join(' '));
+      await writeFile(`${file}.more`, more.join(' '));
     }
     const { stdout } = await promisify(execFile)('python3', ['-c', DRIVER, VERIFIER, ...files]);
     return JSON.parse(stdout) as readonly Checked[];
