@@ -16,6 +16,12 @@ const kafka = { brokers: ['kafka.example.com:9093'], topic: 'usage' };
 const sasl = { username: 'u', passwordSecretRef: { name: 'k', key: 'password' } };
 const key = { name: 'billing', key: 'key' };
 const lago = { url: 'https://lago.example.com', apiKeySecretRef: key };
+const bucket = {
+  region: 'eu-1',
+  name: 'costs',
+  accessKeyIdSecretRef: key,
+  secretAccessKeySecretRef: key,
+};
 const named = { namespace: 'acme', name: 'prod' };
 
 interface Row {
@@ -39,6 +45,8 @@ const BLOCK = 'must be set when spec.type is';
 const URL = 'must be an absolute http or https URL, such as https://billing.example.com/events';
 const PROMETHEUS_URL =
   'must be an absolute http or https URL, such as http://prometheus.monitoring.svc:9090';
+const STORE_URL =
+  'must be an absolute http or https URL, such as https://s3.eu-central-1.amazonaws.com';
 const CREDENTIALS = 'must not carry credentials; reference a Secret instead';
 const LINK_LOCAL = 'must not be a link-local or cloud metadata address';
 const OWN_HEADER = 'this header is set by the operator';
@@ -518,6 +526,20 @@ const BROKEN: readonly Row[] = [
         message: 'a header may be named once, whatever its case',
       },
     ].map((row) => ({ ...row, spec: { prometheus: row.spec } })),
+    {
+      reason: 'FOCUS files that go nowhere',
+      spec: { focus: { export: { format: 'csv' } } },
+      message: 'set either directory or bucket',
+    },
+    ...[
+      ['a store without a scheme', 's3.example.com', STORE_URL],
+      ['a store with a password in its address', 'https://me:pw@s3.example.com', CREDENTIALS],
+      ['the metadata service as a store', 'http://169.254.169.254', LINK_LOCAL],
+    ].map(([reason = '', endpoint = '', message = '']) => ({
+      reason,
+      spec: { focus: { export: { bucket: { ...bucket, endpoint } } } },
+      message,
+    })),
     {
       reason: 'a dimension that would overwrite what is billed',
       spec: { customMetrics: [{ code: 'llm_tokens', unit: 'tokens', dimensions: ['quantity'] }] },

@@ -557,6 +557,7 @@ describe('the status of the policy', () => {
         status: () => ({ suspendedClusters: [], pending: 1, problems: ['Namespace/a: HTTP 403'] }),
       },
       anchors: { problems: () => ['webhook: HTTP 500'] },
+      focusProblem: () => '2026-11: PUT part-000: bucket "costs": HTTP 403: AccessDenied',
     });
     const claims = policyClaims(ACCEPTED, views, WINDOW_MS, NOON);
     expect(brief(claims)).toEqual([
@@ -569,6 +570,7 @@ describe('the status of the policy', () => {
       'UsageHeld=True UnknownTenants',
       'EnforcementFailing=True CannotMark',
       'AnchorsFailing=True NotStored',
+      'FocusExportFailing=True CannotWrite',
       'DiskFilling=True IngestRefused',
       'RetentionShortened=True DiskFilling',
       'LedgerDamaged=True ProblemsFound',
@@ -578,6 +580,7 @@ describe('the status of the policy', () => {
       'HTTP 503',
       'connection refused',
       '1001 queries',
+      'AccessDenied',
       '{{project}}',
       '"gold"',
       '"acm"',

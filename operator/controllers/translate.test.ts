@@ -10,7 +10,12 @@ import type { LagoSettings } from '../destinations/lago/settings.ts';
 import type { WebhookSettings } from '../destinations/webhook/settings.ts';
 import { Secret } from '../model/secret.ts';
 import { secretNames, translateDestination } from './destination-settings.ts';
-import { policySecretNames, translatePolicy, translateServer } from './policy-settings.ts';
+import {
+  policySecretNames,
+  translateFocusExport,
+  translatePolicy,
+  translateServer,
+} from './policy-settings.ts';
 import { translateOverride } from './tenant-override.ts';
 import { COMPLETE_SPECS } from './testing/objects.ts';
 
@@ -554,7 +559,63 @@ describe('the Prometheus server of a MeteringPolicy', () => {
 
   test('names each Secret once', () => {
     const [complete] = COMPLETE_SPECS.meteringpolicies as MeteringPolicySpec[];
-    expect(complete && policySecretNames(complete)).toEqual(['prometheus']);
+    expect(complete && policySecretNames(complete)).toEqual(['bucket', 'prometheus']);
+  });
+});
+
+describe('where FOCUS files are written', () => {
+  const bucket = {
+    endpoint: 'https://s3.example.com/',
+    region: 'eu-1',
+    name: 'costs',
+    accessKeyIdSecretRef: { name: 'billing', key: 'current' },
+    secretAccessKeySecretRef: { name: 'billing', key: 'next' },
+  };
+  const translated = (written: NonNullable<MeteringPolicySpec['focus']>['export']) =>
+    translateFocusExport({ export: written }, READS);
+
+  test('is a bucket with credentials out of Secrets, and Parquet by the hour by default', () => {
+    const outcome = translated({ bucket });
+    expect(outcome).toMatchObject({
+      settings: {
+        format: 'parquet',
+        grain: 'hour',
+        target: { kind: 'bucket', endpoint: 'https://s3.example.com', prefix: '' },
+      },
+    });
+    if (outcome.kind !== 'settings' || outcome.settings?.target.kind !== 'bucket') throw outcome;
+    const { accessKeyId, secretAccessKey } = outcome.settings.target;
+    expect([accessKeyId.reveal(), secretAccessKey.reveal()]).toEqual(['k1', 'k2']);
+    expect(JSON.stringify(outcome)).not.toMatch(/k1|k2/);
+  });
+
+  test('is a directory, or nowhere', () => {
+    expect(translated({ directory: '/export', format: 'csv', grain: 'day' })).toMatchObject({
+      settings: { format: 'csv', grain: 'day', target: { kind: 'directory', path: '/export' } },
+    });
+    expect(translated(undefined)).toEqual({ kind: 'settings', settings: undefined });
+  });
+
+  test('says which credential is missing, and leaves the other settings in force', () => {
+    const secretAccessKeySecretRef = { name: 'gone', key: 'secret' };
+    expect(translated({ bucket: { ...bucket, secretAccessKeySecretRef } })).toMatchObject({
+      kind: 'settings',
+      settings: {
+        target: {
+          kind: 'unusable',
+          problem: expect.stringContaining('spec.focus.export.bucket.secretAccessKeySecretRef'),
+        },
+      },
+    });
+  });
+
+  test('is never the metadata service', () => {
+    expect(translated({ bucket: { ...bucket, endpoint: 'http://169.254.169.254' } })).toMatchObject(
+      {
+        kind: 'invalid',
+        message: expect.stringContaining('spec.focus.export.bucket.endpoint: a link-local'),
+      },
+    );
   });
 });
 

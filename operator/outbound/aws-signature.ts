@@ -2,7 +2,7 @@ import { createHmac, hash } from 'node:crypto';
 import type { Secret } from '../model/secret.ts';
 
 /** A request that names its content by hash. */
-interface BucketRequest {
+interface ObjectRequest {
   readonly method: string;
   readonly host: string;
   /** As it is sent, percent-encoded by {@link encodeKey}; without a query. */
@@ -13,7 +13,7 @@ interface BucketRequest {
   readonly sha256: string;
 }
 
-interface AccessKey {
+interface BucketKey {
   readonly accessKeyId: Secret;
   readonly secretAccessKey: Secret;
   readonly region: string;
@@ -27,8 +27,8 @@ const ALGORITHM = 'AWS4-HMAC-SHA256';
  * milliseconds since the epoch.
  */
 export function signatureHeaders(
-  { method, host, path, headers = {}, sha256 }: BucketRequest,
-  { accessKeyId, secretAccessKey, region }: AccessKey,
+  { method, host, path, headers = {}, sha256 }: ObjectRequest,
+  { accessKeyId, secretAccessKey, region }: BucketKey,
   at: number,
 ): Readonly<Record<string, string>> {
   const time = new Date(at).toISOString().replaceAll(/[-:]|\.\d{3}/g, '');

@@ -68,7 +68,7 @@ export class Gathering {
   }
 }
 
-/** Sums the events after a number up to `to`, until there is enough to store or no more. */
+/** Sums the events after a sequence number, up to `to` or until there is enough to store. */
 export async function gather(
   ledger: Ledger,
   after: number,

@@ -277,6 +277,18 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
         invoiceIssuer: 'Reseller Ltd',
         hostProvider: 'Metal Inc',
         services: [{ metric: 'tokens_used', name: 'Models', subcategory: 'Generative AI' }],
+        export: {
+          format: 'parquet',
+          grain: 'hour',
+          bucket: {
+            endpoint: 'https://s3.eu-central-1.amazonaws.com',
+            region: 'eu-central-1',
+            name: 'example-billing',
+            prefix: 'meterfeed/',
+            accessKeyIdSecretRef: { name: 'bucket', key: 'id' },
+            secretAccessKeySecretRef: { name: 'bucket', key: 'secret' },
+          },
+        },
       },
       discovery: {
         namespaces: ['vcluster-acme'],
@@ -310,6 +322,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
         ],
       },
     },
+    { focus: { export: { format: 'csv', grain: 'day', directory: '/export' } } },
     {
       prometheus: {
         url: 'https://prometheus.example.com/tenants/platform',
