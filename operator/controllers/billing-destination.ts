@@ -16,19 +16,6 @@ import {
 } from './secret-reader.ts';
 import type { BillingView } from './views.ts';
 
-interface BillingDestinationOptions {
-  readonly settings: SettingsStore;
-  readonly secrets: SecretReader;
-  readonly delivery: BillingView;
-  readonly cursors: DestinationCursors;
-  /** Interval between reads of the Secrets that a destination names. */
-  readonly secretIntervalMs?: number;
-  /** Whether this process is a hub, which delivers all streams. */
-  readonly isHub?: boolean;
-  /** True to ignore destinations that a hub in this cluster has taken; by default false. */
-  readonly leavesToHub?: boolean;
-}
-
 /** The cursors of destinations in the ledger. */
 export interface DestinationCursors {
   /**
@@ -56,9 +43,18 @@ const CURSOR_FINALIZER = 'meterfeed.io/cursor';
 const HUB_FINALIZER = 'meterfeed.io/hub-cursors';
 
 /** Returns the kind BillingDestination: a billing system or sink that receives usage. */
-export function billingDestinations(
-  options: BillingDestinationOptions,
-): ControlledKind<BillingDestinationSpec> {
+export function billingDestinations(options: {
+  readonly settings: SettingsStore;
+  readonly secrets: SecretReader;
+  readonly delivery: BillingView;
+  readonly cursors: DestinationCursors;
+  /** Interval between reads of the Secrets that a destination names. */
+  readonly secretIntervalMs?: number;
+  /** Whether this process is a hub, which delivers all streams. */
+  readonly isHub?: boolean;
+  /** True to ignore destinations that a hub in this cluster has taken; by default false. */
+  readonly leavesToHub?: boolean;
+}): ControlledKind<BillingDestinationSpec> {
   const { settings, secrets, delivery, cursors, isHub = false, leavesToHub = false } = options;
   const intervalMs = options.secretIntervalMs ?? SECRET_INTERVAL_MS;
   /** Destinations with settings in force, and the generation of their spec. */

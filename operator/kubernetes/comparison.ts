@@ -4,7 +4,7 @@ import { linkAbort, pause } from './abort.ts';
 import type { Connection, QueryValue } from './connection.ts';
 import { readPages } from './list-and-watch.ts';
 import type { LiveView } from './live-view.ts';
-import type { ReflectorRecorder } from './metrics.ts';
+import type { ReflectorMetrics } from './metrics.ts';
 import { Relist } from './relist.ts';
 import type { ObjectIdentity } from './resource.ts';
 import type { Projected } from './source.ts';
@@ -32,7 +32,7 @@ export class PeriodicComparison<T extends Projected> {
     /** Uniform in [0, 1). */
     readonly random: () => number;
     readonly logger: Logger;
-    readonly recorder: Pick<ReflectorRecorder, 'corrections' | 'size'>;
+    readonly recorder: Pick<ReturnType<ReflectorMetrics>, 'corrections' | 'size'>;
     /** For log lines. */
     readonly resource: string;
     /** Milliseconds between comparisons, ± 20 %. */

@@ -2,23 +2,11 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { resourceName } from './resource.ts';
 import type { ApiResource } from './source.ts';
 
-/** Records the metrics of one reflector. */
-export interface ReflectorRecorder {
-  readonly size: (objects: number) => void;
-  /** A list, event or bookmark arrived; wall clock, milliseconds. */
-  readonly received: (at: number) => void;
-  readonly relist: () => void;
-  readonly corrections: (count: number) => void;
-  readonly failure: () => void;
-  readonly garbage: () => void;
-  readonly handlerFailure: () => void;
-}
-
-/** Returns the recorder of one reflector. */
-export type ReflectorMetrics = (resource: ApiResource) => ReflectorRecorder;
-
-/** Registers the metrics of all reflectors; call it once for each registry. */
-export function createReflectorMetrics(registry: Registry): ReflectorMetrics {
+/**
+ * Registers the metrics of all reflectors; call it once for each registry. Returns the recorder of
+ * a reflector.
+ */
+export function createReflectorMetrics(registry: Registry) {
   const labelNames = ['resource', 'namespace'] as const;
   const registers = [registry];
   const counter = (name: string, help: string) =>
@@ -43,14 +31,15 @@ export function createReflectorMetrics(registry: Registry): ReflectorMetrics {
     'Exceptions thrown by handlers; the watch goes on',
   );
 
-  return (resource) => {
+  return (resource: ApiResource) => {
     const labels = { resource: resourceName(resource), namespace: resource.namespace ?? '' };
     corrections.inc(labels, 0);
     return {
-      size: (objects) => size.set(labels, objects),
-      received: (at) => lastContact.set(labels, at / 1000),
+      size: (objects: number) => size.set(labels, objects),
+      /** A list, event or bookmark arrived; wall clock, milliseconds. */
+      received: (at: number) => lastContact.set(labels, at / 1000),
       relist: () => relists.inc(labels),
-      corrections: (count) => corrections.inc(labels, count),
+      corrections: (count: number) => corrections.inc(labels, count),
       failure: () => failures.inc(labels),
       garbage: () => garbage.inc(labels),
       handlerFailure: () => handlers.inc(labels),
@@ -58,10 +47,12 @@ export function createReflectorMetrics(registry: Registry): ReflectorMetrics {
   };
 }
 
+export type ReflectorMetrics = ReturnType<typeof createReflectorMetrics>;
+
 const nothing = (): void => undefined;
 
-/** For a reflector without a registry. */
-export const silentRecorder: ReflectorRecorder = {
+/** For a reflector without metrics: thousands of them watch tenant APIs. */
+export const silentRecorder: ReturnType<ReflectorMetrics> = {
   size: nothing,
   received: nothing,
   relist: nothing,
@@ -71,28 +62,14 @@ export const silentRecorder: ReflectorRecorder = {
   handlerFailure: nothing,
 };
 
-/** Records the metrics of one queue. Durations are seconds. */
-export interface WorkQueueRecorder {
-  readonly depth: (keys: number) => void;
-  readonly added: () => void;
-  readonly retried: () => void;
-  readonly waited: (seconds: number) => void;
-  readonly worked: (seconds: number) => void;
-}
-
-/** Returns one queue's recorder. `running` returns the seconds that each current key has run. */
-export type WorkQueueMetrics = (
-  name: string,
-  running: () => readonly number[],
-) => WorkQueueRecorder;
-
 const BUCKETS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300];
 
 /**
  * Registers the metrics of all queues; call it once for each registry. Names are those of
- * client-go, so that dashboards for controllers work unchanged.
+ * client-go, so that dashboards for controllers work unchanged. Returns a queue's recorder;
+ * `running` returns the seconds that each current key has run. Durations are seconds.
  */
-export function createWorkQueueMetrics(registry: Registry): WorkQueueMetrics {
+export function createWorkQueueMetrics(registry: Registry) {
   const queues = new Map<string, () => readonly number[]>();
   const common = { labelNames: ['name'] as const, registers: [registry] };
   const depth = new Gauge({ ...common, name: 'workqueue_depth', help: 'Keys that wait' });
@@ -136,24 +113,17 @@ export function createWorkQueueMetrics(registry: Registry): WorkQueueMetrics {
     },
   });
 
-  return (name, running) => {
+  return (name: string, running: () => readonly number[]) => {
     queues.set(name, running);
     depth.set({ name }, 0);
     return {
-      depth: (keys) => depth.set({ name }, keys),
+      depth: (keys: number) => depth.set({ name }, keys),
       added: () => adds.inc({ name }),
       retried: () => retries.inc({ name }),
-      waited: (seconds) => waited.observe({ name }, seconds),
-      worked: (seconds) => worked.observe({ name }, seconds),
+      waited: (seconds: number) => waited.observe({ name }, seconds),
+      worked: (seconds: number) => worked.observe({ name }, seconds),
     };
   };
 }
 
-/** For a queue without a registry. */
-export const silentQueueRecorder: WorkQueueRecorder = {
-  depth: nothing,
-  added: nothing,
-  retried: nothing,
-  waited: nothing,
-  worked: nothing,
-};
+export type WorkQueueMetrics = ReturnType<typeof createWorkQueueMetrics>;

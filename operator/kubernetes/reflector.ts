@@ -11,7 +11,7 @@ import {
   type WatchProgress,
 } from './list-and-watch.ts';
 import { LiveView } from './live-view.ts';
-import { type ReflectorRecorder, silentRecorder } from './metrics.ts';
+import { type ReflectorMetrics, silentRecorder } from './metrics.ts';
 import { describeFailure, type RequestFailure } from './outcome.ts';
 import {
   DEFAULT_TIMINGS,
@@ -36,7 +36,7 @@ export class Reflector<T extends Projected> implements Source<T> {
   readonly #timings: ReflectorTimings;
   readonly #path: string;
   readonly #selectors: { readonly [name: string]: string | undefined };
-  readonly #recorder: ReflectorRecorder;
+  readonly #recorder: ReturnType<ReflectorMetrics>;
   readonly #state: SourceStateTracker;
   readonly #times: ArrivalTimes;
   readonly #backoff: Backoff;

@@ -1,7 +1,8 @@
+import { Registry } from 'prom-client';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { linkAbort, pause, untilAborted } from './abort.ts';
-import { silentQueueRecorder, type WorkQueueMetrics, type WorkQueueRecorder } from './metrics.ts';
+import { createWorkQueueMetrics, type WorkQueueMetrics } from './metrics.ts';
 
 /** How the work on a key ended. */
 export type WorkOutcome =
@@ -36,7 +37,7 @@ interface Timer {
  */
 export class WorkQueue {
   readonly #options: WorkQueueOptions;
-  readonly #recorder: WorkQueueRecorder;
+  readonly #recorder: ReturnType<WorkQueueMetrics>;
   readonly #stopping = new AbortController();
   /** Waiting keys in order, with the time at which they were added. */
   readonly #waiting = new Map<string, number>();
@@ -53,7 +54,8 @@ export class WorkQueue {
     this.#options = options;
     const running = (): readonly number[] =>
       [...this.#running.values()].map((time) => this.#secondsSince(time));
-    this.#recorder = options.metrics?.(options.name, running) ?? silentQueueRecorder;
+    const { name, metrics = createWorkQueueMetrics(new Registry()) } = options;
+    this.#recorder = metrics(name, running);
   }
 
   /** Number of keys that are ready to run. */

@@ -13,28 +13,6 @@ import {
 } from './session.ts';
 import { beginText, commit, rollback, UnknownOutcomeError } from './transaction.ts';
 
-export interface FencedWriterOptions {
-  readonly database: LedgerDatabase;
-  readonly durability: LedgerDurability;
-  /** Timeout of an answer, including a commit's wait for the standby; milliseconds. */
-  readonly answerMs: number;
-  /** The row that one process at a time locks for writing, with `epoch`, `owner`, `last_batch`. */
-  readonly row: {
-    readonly table: string;
-    /** SQL condition that selects the row. */
-    readonly where: string;
-    /** Further columns to read. */
-    readonly columns: string;
-  };
-  readonly owner: string;
-  readonly epoch: number;
-  /** `last_batch` when this process took over. */
-  readonly lastBatch: number;
-  /** Returns why a row with the right `last_batch` differs from this process; undefined if not. */
-  readonly differs: (row: DatabaseRow) => LedgerFailure | undefined;
-  readonly onError: (failure: LedgerFailure) => void;
-}
-
 /** A transaction that runs under the lock of the row. */
 export interface Task<T> {
   /** Statements that are sent with the lock and run after it. */
@@ -71,7 +49,7 @@ const LOCK_TIMEOUT_MS = 5_000;
  *    then shows whether the unknown write is stored.
  */
 export class FencedWriter {
-  readonly #options: FencedWriterOptions;
+  readonly #options;
   readonly #oneAtATime = pLimit(1);
   #session: Session | undefined;
   #lastBatch: number;
@@ -79,7 +57,27 @@ export class FencedWriter {
   /** Callback of the commit with an unknown result. */
   #unknown: (() => void) | undefined;
 
-  constructor(options: FencedWriterOptions) {
+  constructor(options: {
+    readonly database: LedgerDatabase;
+    readonly durability: LedgerDurability;
+    /** Timeout of an answer, including a commit's wait for the standby; milliseconds. */
+    readonly answerMs: number;
+    /** The row that one process at a time locks for writing, with `epoch`, `owner`, `last_batch`. */
+    readonly row: {
+      readonly table: string;
+      /** SQL condition that selects the row. */
+      readonly where: string;
+      /** Further columns to read. */
+      readonly columns: string;
+    };
+    readonly owner: string;
+    readonly epoch: number;
+    /** `last_batch` when this process took over. */
+    readonly lastBatch: number;
+    /** Returns why a row with the right `last_batch` differs from this process; undefined if not. */
+    readonly differs: (row: DatabaseRow) => LedgerFailure | undefined;
+    readonly onError: (failure: LedgerFailure) => void;
+  }) {
     this.#options = options;
     this.#lastBatch = options.lastBatch;
   }
