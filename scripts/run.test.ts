@@ -68,6 +68,9 @@ describe('make run', () => {
     expect(readFileSync(files.operatorLog, 'utf8')).toMatch(
       /POST \/api\/v1\/tenants\/trial\/credits \{"key":"make run, .*","amount":"0\.100000000","currency":"EUR"\}/,
     );
+    await expect
+      .poll(() => readFileSync(files.operatorLog, 'utf8'), PATIENCE)
+      .toMatch(/POST \/api\/v1\/events \{"specversion":"1.0","type":"litellm_tokens"/);
     run.child.kill('SIGINT');
     await expectExit(run, 0);
 
