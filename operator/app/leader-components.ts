@@ -1,4 +1,3 @@
-import type { Portal } from '../http/portal/portal.ts';
 import { createHttpServer, type HttpServerOptions } from '../http/server.ts';
 import type { Views } from '../http/views.ts';
 import { createOutbound } from '../outbound/outbound.ts';
@@ -18,21 +17,19 @@ export async function reachOut<T extends LeaderContext>(
   return { context: { ...leader, outbound, customResources, tracer }, components };
 }
 
-/** A component that answers HTTP requests. It has the keys of portal tokens and statements. */
-interface HttpComponent extends Component {
-  readonly signStatement: Portal['signStatement'];
-}
-
-/** Answers HTTP requests. Stop it before the components whose data it shows. */
+/**
+ * Answers HTTP requests, and signs with the keys of the portal. Stop it before the components whose
+ * data it shows.
+ */
 export function httpComponent(
   { front, clock, logger, version, registry: metrics }: LeaderContext,
   served: Pick<HttpServerOptions, 'views' | 'ledger' | 'totals' | 'streams'>,
-): HttpComponent {
+) {
   const http = createHttpServer({ ...served, front, clock, logger, version, metrics });
   return {
     name: 'HTTP server',
     signStatement: http.signStatement,
-    run: async (signal) => {
+    run: async (signal: AbortSignal): Promise<void> => {
       await http.listen(signal);
       await aborted(signal);
       await http.close();

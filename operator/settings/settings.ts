@@ -9,16 +9,7 @@ import type { LedgerDatabase } from './parsers/ledger-url.ts';
 import type { DISCOVERY, TENANT_API } from './table/discovery.ts';
 import type { IDENTITY } from './table/identity.ts';
 import type { METERING } from './table/metering.ts';
-import type {
-  ANCHORS,
-  ENFORCEMENT,
-  HTTP,
-  INGEST,
-  LEDGER,
-  LOG,
-  PROMETHEUS,
-  ROLES,
-} from './table/service.ts';
+import type { ENFORCEMENT, HTTP, INGEST, LEDGER, LOG, PROMETHEUS, ROLES } from './table/service.ts';
 import type { SettingsOf, SettingTable } from './table/setting.ts';
 import type { TABLE } from './table/table.ts';
 
@@ -40,7 +31,7 @@ export interface Settings {
   readonly tenantApi: TenantApiSettings;
   readonly prometheus: PrometheusSettings;
   readonly ledger: LedgerSettings;
-  readonly anchors: SettingsOf<typeof ANCHORS>;
+  readonly anchors: SettingsOf<(typeof TABLE)['anchors']>;
   readonly ingest: IngestSettings;
   readonly http: HttpSettings;
   readonly enforcement: EnforcementSettings;

@@ -73,16 +73,6 @@ export function gapsIn(
   };
 }
 
-/** The gaps of a range as a tenant may read them: first those that still grow. */
-export function gapsOfTenant(
-  context: RouteContext,
-  range: TimeRange,
-  tenant: string,
-): readonly object[] {
-  const { open, ended } = gapsIn(knownGaps(context), { range, tenant, isConfined: true });
-  return [...open, ...ended];
-}
-
 /** The gaps that this process knows. */
 export function knownGaps({
   views,

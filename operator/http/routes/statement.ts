@@ -11,7 +11,7 @@ import { pathParameter, readChoice, readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { goneSignal, streamLines } from '../stream-lines.ts';
 import { pricesUnread } from './costs.ts';
-import { gapsOfTenant } from './gaps.ts';
+import { gapsIn, knownGaps } from './gaps.ts';
 import { readMonth } from './months.ts';
 import { measuredSince } from './usage.ts';
 
@@ -113,6 +113,8 @@ async function* signedLines(
   const { ledgerId, sequence, chain } = ledger.stats();
   const settings = views.settings();
   const catalog = views.catalog();
+  const requested = { range: month, tenant, isConfined: true };
+  const { open, ended } = gapsIn(knownGaps(context), requested);
   const lines = statementLines(
     {
       ledger,
@@ -136,7 +138,7 @@ async function* signedLines(
         over: month.to <= clock.now(),
         measured_since: isoTime(await measuredSince(context)),
       },
-      ending: { gaps: gapsOfTenant(context, month, tenant) },
+      ending: { gaps: [...open, ...ended] },
     },
   );
   const digest = createHash('sha256');
