@@ -78,7 +78,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-function exporter(): FocusExport {
+function exporter(sleep = clock.sleep, registry = new Registry()): FocusExport {
   const tenants = [testTenant('acme'), testTenant('burst')];
   return new FocusExport({
     views: {
@@ -87,10 +87,10 @@ function exporter(): FocusExport {
     },
     ledger,
     totals: () => summing.totals,
-    clock,
+    clock: { ...clock, sleep },
     version: '1.2.3',
     logger,
-    registry: new Registry(),
+    registry,
     outbound: { client: () => Promise.reject(new Error('no bucket')) as never },
     mayAct: () => mayAct,
     closeMonth: (month, signal) => summing.closeMonth(month, signal),
@@ -292,6 +292,29 @@ describe('the export of FOCUS files', () => {
     mayAct = false;
     expect(await pass()).toBe('2026-10: the Lease is not renewed');
     await expect(readdir(out)).rejects.toThrow('ENOENT');
+  });
+
+  test('says why it fails, tries again after five minutes, and runs after each hour', async () => {
+    settings = { ...settings, focus: { services: [], export: target() } };
+    // A file in the place of the directory.
+    await writeFile(out, '');
+    const stop = new AbortController();
+    const registry = new Registry();
+    const shown: (string | undefined)[] = [];
+    const focus = exporter(async (ms) => {
+      shown.push(focus.problem());
+      now += ms;
+      if (shown.length === 5) await rm(out);
+      if (shown.length === 200) stop.abort();
+    }, registry);
+    await focus.run(stop.signal);
+    expect(shown[0]).toMatch(/^2026-10: .*(EEXIST|ENOTDIR)/);
+    // Ten polls of 30 seconds.
+    expect(shown.findIndex((problem) => problem === undefined)).toBe(10);
+    expect(shown.slice(10).every((problem) => problem === undefined)).toBe(true);
+    const name = 'meterfeed_focus_export_success_timestamp_seconds';
+    const last = (NOVEMBER + 2 * DAY + HOUR + 180_000) / 1000;
+    expect(await registry.metrics()).toContain(`${name} ${last}\n`);
   });
 
   test('empties files of another format, so that no row is there twice', async () => {
