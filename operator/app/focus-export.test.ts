@@ -256,6 +256,50 @@ describe('the export of FOCUS files', () => {
     expect(new Set(ids).size).toBe(ids.length);
   });
 
+  test('closes a month after all of its usage, also where the sums are far behind', async () => {
+    now = NOVEMBER + 6 * DAY;
+    const many = Array.from({ length: 30_000 }, (_, index) =>
+      used(
+        `burst`,
+        OCTOBER + 20 * DAY + (index % 240) * HOUR + Math.floor(index / 240) * 1_000,
+        '0.01',
+      ),
+    );
+    await ledger.append({ events: many, windowEnd: now });
+    const closing = new Summing({
+      ledger,
+      rollups: new LevelRollups(join(directory, 'behind')),
+      clock,
+      logger,
+    });
+    // Its own pass begins at the same time.
+    await closing.open();
+    await closing.closeMonth('2026-10', new AbortController().signal);
+    const late = await closing.totals?.late('2026-10', { signal: new AbortController().signal });
+    expect(late?.moved).toStrictEqual([]);
+    await closing.close();
+  });
+
+  test('a rebuild of the sums closes a month where it was closed', async () => {
+    now = NOVEMBER + 6 * DAY;
+    await ledger.append({ events: [], windowEnd: now });
+    const { signal } = new AbortController();
+    await summing.closeMonth('2026-10', signal);
+    await ledger.append({ events: [used('burst', OCTOBER + 5 * DAY, '1.51')] });
+    const rebuilt = new Summing({
+      ledger,
+      rollups: new LevelRollups(join(directory, 'rebuilt')),
+      clock,
+      logger,
+    });
+    await rebuilt.open();
+    // Closing a closed month again sums everything.
+    await rebuilt.closeMonth('2026-10', signal);
+    const late = await rebuilt.totals?.late('2026-11', { signal });
+    expect(late?.brought.map(({ item }) => item.quantity)).toStrictEqual(['1.51']);
+    await rebuilt.close();
+  });
+
   test('bills a correction to the cent when the month that has it is closed too', async () => {
     now = NOVEMBER + 6 * DAY;
     await ledger.append({ events: [], windowEnd: now });

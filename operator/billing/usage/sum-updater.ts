@@ -1,3 +1,4 @@
+import pLimit from 'p-limit';
 import { DamagedRollups } from '../../ledger/rollups.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
@@ -17,6 +18,7 @@ export class SumUpdater {
   readonly #store: SumsStore;
   readonly #clock: Clock;
   readonly #logger: Logger;
+  readonly #oneAtATime = pLimit(1);
   /** Monotonic milliseconds. */
   #expiredAt = Number.NEGATIVE_INFINITY;
 
@@ -43,10 +45,15 @@ export class SumUpdater {
     await this.#store.clear();
   }
 
-  /** Sums all events so far, then closes a month durably. See {@link SumsStore.closeMonth}. */
+  /**
+   * Sums all events so far, then closes a month durably. See {@link SumsStore.closeMonth}. Throws
+   * while the sums are rebuilt: all usage that is not summed would be late.
+   */
   async closeMonth(month: string, signal: AbortSignal): Promise<void> {
+    const head = this.#ledger.head();
     await this.catchUp(signal);
     await this.#store.closeMonth(month, async (progress) => {
+      if (progress < head) throw new Error('usage sums are catching up with the ledger');
       const change = { key: CLOSINGS + month, value: String(progress) };
       const outcome = await this.#ledger.writeRecords([change]);
       if (outcome.kind === 'failed') throw new Error(outcome.message);
@@ -54,7 +61,11 @@ export class SumUpdater {
   }
 
   /** Sums the new events of the ledger. A rebuild closes each month where it was closed. */
-  async catchUp(signal: AbortSignal): Promise<void> {
+  catchUp(signal: AbortSignal): Promise<void> {
+    return this.#oneAtATime(() => this.#catchUp(signal));
+  }
+
+  async #catchUp(signal: AbortSignal): Promise<void> {
     const closings = await Array.fromAsync(this.#ledger.records(CLOSINGS));
     let progress = await this.begin();
     while (!signal.aborted && progress < this.#ledger.head()) {
