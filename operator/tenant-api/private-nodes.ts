@@ -34,7 +34,7 @@ export class PrivateNodes {
     readonly cluster: () => TenantCluster | undefined;
     /** Projection of the API's nodes on arrival. */
     readonly view?: Projection<NodeView>;
-    /** Whether a node was private before. It stays private whatever labels it gets later. */
+    /** Returns whether a node was private before; it stays so whatever labels it gets later. */
     readonly isKnown: (uid: string) => boolean;
     /** Returns whether the provider's record of its machine proves that the node is private. */
     readonly isProven: (node: NodeView) => boolean;

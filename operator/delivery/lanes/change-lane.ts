@@ -64,7 +64,7 @@ export class ChangeLane {
     readonly leaving: Pick<OffboardRequests, 'has'>;
     /** Called after news about a change. */
     readonly onNews: () => void;
-    /** Called before a change of plan although the tenant's sums differ after half an hour. */
+    /** Called before a change of plan whose sums still differ after half an hour. */
     readonly onGivenUp: (tenant: string) => void;
     readonly onDone: (tenant: string, change: PendingChange, from: number) => void;
     readonly onRefused: (tenant: string, reason: string) => void;

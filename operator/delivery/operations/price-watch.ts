@@ -43,7 +43,7 @@ export class PriceWatch {
   constructor(options: {
     readonly delivery: Pick<Delivery, 'statuses' | 'comparePrices'>;
     readonly prices: () => Omit<PriceQuestion, 'day'>;
-    /** Calls `listener` when prices may have changed. Returns the function that unsubscribes. */
+    /** Calls `listener` when prices may have changed; returns the function that unsubscribes. */
     readonly subscribe: (listener: () => void) => () => void;
     readonly clock: Clock;
     readonly logger: Logger;

@@ -62,7 +62,7 @@ export class FencedWriter {
     readonly durability: LedgerDurability;
     /** Timeout of an answer, including a commit's wait for the standby; milliseconds. */
     readonly answerMs: number;
-    /** The row that one process at a time locks for writing, with `epoch`, `owner`, `last_batch`. */
+    /** The row that one process at a time locks to write; has `epoch`, `owner`, `last_batch`. */
     readonly row: {
       readonly table: string;
       /** SQL condition that selects the row. */
@@ -74,7 +74,7 @@ export class FencedWriter {
     readonly epoch: number;
     /** `last_batch` when this process took over. */
     readonly lastBatch: number;
-    /** Returns why a row with the right `last_batch` differs from this process; undefined if not. */
+    /** Returns why a row with the right `last_batch` differs from this process, or undefined. */
     readonly differs: (row: DatabaseRow) => LedgerFailure | undefined;
     readonly onError: (failure: LedgerFailure) => void;
   }) {
