@@ -67,6 +67,8 @@ export class Store {
   #interrupted: Interrupted | undefined;
   #stopped: LedgerFailure | undefined;
   #notedAt: number;
+  /** The storing of table checksums under way. Writes do not wait for it. */
+  #noting: Promise<void> = Promise.resolve();
   /** RETENTION, milliseconds; may be changed. */
   retentionMs: number;
   /** HEAD must not be overwritten before it was compared with the stored events. */
@@ -124,6 +126,7 @@ export class Store {
     try {
       await failpoint('roll:before-open');
       const next = await openDatabase(join(directory, segmentName(firstSequence)), 'active');
+      await this.#noting;
       await pool.adopt(this.#contents.state.segment.firstSequence, this.#database);
       this.#database = next;
       this.#ids = new IdFilter();
@@ -136,10 +139,14 @@ export class Store {
     }
   }
 
-  /** Durably writes the newest batch and the active segment's MANIFEST to HEAD. */
+  /**
+   * Durably writes the newest batch and the active segment's MANIFEST to HEAD. Begins to store the
+   * checksums of new tables.
+   */
   async note(): Promise<void> {
     const { directory, head, clock } = this.#options;
-    await noteDatabaseTables(this.#database);
+    const database = this.#database;
+    this.#noting = this.#noting.then(() => noteDatabaseTables(database));
     // The MANIFEST grows while the segment is open.
     const manifest = await readManifestNote(join(directory, this.#activeName()));
     const { batch, segment } = this.#contents.state;
@@ -155,6 +162,7 @@ export class Store {
     const healthy =
       this.#compared && this.#interrupted === undefined && this.#stopped === undefined;
     if (healthy && this.#isOurs()) await this.#noteQuietly();
+    await this.#noting;
     await this.#database.close();
     await this.#options.pool.close();
     await this.#options.head.close();
@@ -212,6 +220,7 @@ export class Store {
   async #recover({ planned, failure }: Interrupted): Promise<LedgerFailure | undefined> {
     const { directory, failpoint, freeSpace } = this.#options;
     try {
+      await this.#noting;
       await this.#database.close();
       if (failure.cause === 'full') await freeSpace();
       await failpoint('recover:before-open');
