@@ -1,10 +1,15 @@
 /** The little of autocannon that the benches use; the package brings no types of its own. */
 declare module 'autocannon' {
   export interface Request {
-    readonly method: 'POST';
-    readonly path: string;
-    readonly headers: Readonly<Record<string, string>>;
-    readonly setupRequest: (request: { body?: string }) => { body?: string };
+    readonly method: 'GET' | 'POST';
+    readonly path?: string;
+    readonly headers?: Readonly<Record<string, string>>;
+    readonly setupRequest: (request: Changed) => Changed;
+  }
+
+  export interface Changed {
+    readonly path?: string;
+    readonly body?: string;
   }
 
   export interface Options {
@@ -14,6 +19,7 @@ declare module 'autocannon' {
     readonly duration: number;
     /** Requests a second over all connections; as many as possible by default. */
     readonly overallRate?: number;
+    readonly headers?: Readonly<Record<string, string>>;
     readonly requests: readonly Request[];
   }
 

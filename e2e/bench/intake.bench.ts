@@ -30,6 +30,7 @@ for (let pass = 0; pass < PASSES; pass++) {
   batched.push(await load(sides.intake, BATCH, SECONDS));
 }
 const steady = await load(sides.intake, 1, SECONDS, STEADY);
+const steadyBare = await load(sides.bare, 1, SECONDS, STEADY);
 for (const { child } of Object.values(sides)) child.disconnect();
 
 const rate = ({ requests }: Result): number => requests.average;
@@ -42,6 +43,7 @@ report(
   'ratio',
 );
 report('p99_ms', steady.latency.p99, `ms at ${STEADY} requests/s`);
+report('p99_ms_bare', steadyBare.latency.p99, `ms at ${STEADY} requests/s`);
 
 async function start(kind: string): Promise<Side> {
   const child = fork(new URL('intake-server.ts', import.meta.url), [kind]);

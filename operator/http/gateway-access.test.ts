@@ -91,8 +91,8 @@ describe('the question before a request', () => {
   });
 
   test('names a caller as events do: with the prefix of the rule for the metric', async () => {
-    const requested: string[] = [];
-    await using server = await startGateway({ isKnown: (tenant) => requested.push(tenant) > 0 });
+    const tenants: string[] = [];
+    await using server = await startGateway({ isKnown: (tenant) => tenants.push(tenant) > 0 });
     const kong = {
       type: 'kong',
       subjectPrefix: 'consumer:',
@@ -112,7 +112,7 @@ describe('the question before a request', () => {
       const path = `/api/v1/customers/${encodeURIComponent(id)}/entitlements/tokens/value`;
       expect((await server.call('GET', path, { token: ACCESS })).status).toBe(200);
     }
-    expect(requested).toStrictEqual(['acme', 'acme', 'globex', 'app:globex']);
+    expect(tenants).toStrictEqual(['acme', 'acme', 'globex', 'app:globex']);
   });
 
   test('counts the requests that are not in the ledger up to the position of the account', async () => {

@@ -300,6 +300,18 @@ describe('nothing is taken, and the gateway must repeat', () => {
     expect(tokensOf(server, 'acme')).toStrictEqual({ input: '12', output: '7' });
   });
 
+  test('on a volume that is nearly full', async () => {
+    const ledger = createMemoryLedger();
+    const stats = ledger.stats();
+    const disk = { ...stats.disk, level: 'ingest-refused' } as const;
+    await using server = await startGateway({
+      ledger: { ...ledger, stats: () => ({ ...stats, disk }) },
+    });
+    const answer = await send(server, LITELLM);
+    expect([answer.status, answer.headers.get('retry-after')]).toStrictEqual([503, '60']);
+    expect(server.intake.stats().entries).toBe(0);
+  });
+
   test('beyond the events of a second, however few requests carry them', async () => {
     await using server = await startGateway({ limits: { eventsPerSecond: 5 } });
     const six = Array.from({ length: 6 }, (_, index) => numbered(`${index}`));

@@ -16,13 +16,17 @@ const SUBJECT_CHARACTERS = 256;
 /** Clocks of senders differ. */
 const MOST_AHEAD_MS = 5 * 60_000;
 
-interface AdmissionOptions {
+export interface AdmissionOptions {
   readonly ledger: Pick<Ledger, 'writeRecords'>;
   readonly held: Pick<HeldUsage, 'isKnown' | 'room'>;
   readonly clock: Pick<Clock, 'now'>;
+  /** The region of this control plane, for the events. */
   readonly region: string;
+  /** The unit of a metric of the catalogue; undefined for an unknown metric. */
   readonly unitOf: (metric: string) => string | undefined;
+  /** `spec.ingest.window` in force, milliseconds. */
   readonly windowMs: () => number;
+  /** `spec.ingest.lateFor` in force, milliseconds. */
   readonly lateForMs: () => number;
 }
 

@@ -199,7 +199,6 @@ describe('our own usage events stay ours', () => {
 
 describe('a hostile body', () => {
   test.each([
-    ['too large', 'x'.repeat(10 * 1024 * 1024 + 1), 413],
     ['too deep', `${'['.repeat(17)}${']'.repeat(17)}`, 400],
     ['too many values', `[${'[],'.repeat(80_000)}1]`, 413],
     ['too many events', `[${'1,'.repeat(5000)}1]`, 413],

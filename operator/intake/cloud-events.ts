@@ -40,8 +40,7 @@ export type EventBody =
   /** Nothing was read. `problem` is `what: where: "input": how to fix it`. */
   | { readonly kind: 'unreadable'; readonly status: 400 | 413 | 415; readonly problem: string };
 
-/** Bounds of one body; docs/how-to/ai-gateways.md#limits. */
-const MAX_BODY_BYTES = 10 * 1024 * 1024;
+/** Most events of one body (docs/how-to/ai-gateways.md#limits). */
 const MAX_MEMBERS = 5000;
 const MAX_DEPTH = 16;
 /** Characters of `id`, `source`, `type` and `subject`. */
@@ -79,9 +78,6 @@ export function readEvents(body: Buffer, headers: IncomingHttpHeaders): EventBod
   if (mode === undefined) {
     const types = 'application/cloudevents+json, application/cloudevents-batch+json';
     return unreadable(415, `unsupported media type: Content-Type: send ${types}`);
-  }
-  if (body.length > MAX_BODY_BYTES) {
-    return unreadable(413, `too large: body: send at most ${MAX_BODY_BYTES} bytes at a time`);
   }
   if (mode === 'binary') return { kind: 'members', members: [binaryEvent(body, headers)] };
   // Our own usage events are parsed by their own route. This search costs less than parsing twice.

@@ -66,18 +66,6 @@ describe('nothing is taken', () => {
       cause: 'retryable',
     });
   });
-
-  test('on a volume that is nearly full', async () => {
-    const stats = { ...ledger.stats() };
-    const full: Ledger = {
-      ...ledger,
-      stats: () => ({ ...stats, disk: { ...stats.disk, level: 'ingest-refused' } }),
-    };
-    await world.restart(full);
-    const outcome = await world.intake.accept([request('a', {})], 'gateway');
-    expect(outcome).toMatchObject({ kind: 'failed', cause: 'full' });
-    expect(await keys('intake/')).toEqual([]);
-  });
 });
 
 describe('a request is a dead letter', () => {

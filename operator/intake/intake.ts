@@ -8,7 +8,7 @@ import type { UsageEvent } from '../model/event.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { TimeSlice } from '../telemetry/time-slice.ts';
-import { type AcceptOutcome, RequestAdmission } from './admission.ts';
+import { type AcceptOutcome, type AdmissionOptions, RequestAdmission } from './admission.ts';
 import { type Closed, eventOf, NOTHING_CLOSED, settledEnd } from './closing.ts';
 import { type DeadLetter, DeadLetters, type RefusedRequest } from './dead-letters.ts';
 import { Entries } from './entries.ts';
@@ -17,20 +17,12 @@ import { createIntakeMetrics, type IntakeMetrics, type IntakeStats } from './int
 import { OpenSums, type SeriesSum } from './open-sums.ts';
 import type { ReportedRequest } from './reported-request.ts';
 
-export interface IntakeOptions {
+export interface IntakeOptions extends AdmissionOptions {
   readonly ledger: Ledger;
   readonly held: Pick<HeldUsage, 'push' | 'isKnown' | 'room'>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly registry?: Registry;
-  /** The region of this control plane, for the events. */
-  readonly region: string;
-  /** The unit of a metric of the catalogue; undefined for an unknown metric. */
-  readonly unitOf: (metric: string) => string | undefined;
-  /** `spec.ingest.window` in force, milliseconds. */
-  readonly windowMs: () => number;
-  /** `spec.ingest.lateFor` in force, milliseconds. */
-  readonly lateForMs: () => number;
 }
 
 /** What a closing writes, in one transaction. A retry writes the same. */
@@ -94,11 +86,6 @@ export class Intake {
     refused: readonly RefusedRequest[] = [],
   ): Promise<AcceptOutcome> {
     if (!this.#ready) return NOT_READY;
-    const { level, usedRatio } = this.#options.ledger.stats().disk;
-    if (level === 'ingest-refused' || level === 'collector-paused') {
-      const used = `${(usedRatio * 100).toFixed(1)} %`;
-      return ledgerFailure('full', `intake: too little disk space left, in use: "${used}"`);
-    }
     try {
       return await this.#lock.runShared(() =>
         this.#admission.take({ requests, client, refused }, this.#open, this.#closed.until),
@@ -171,9 +158,10 @@ export class Intake {
 
   /** Closes the windows that are due, and drops the hours that nobody may send any more. */
   async closeDue(): Promise<LedgerFailure | undefined> {
-    const { held, logger } = this.#options;
-    if (this.#closing === undefined) {
-      const failure = await this.#lock.runExclusive(() => this.#cut());
+    const { held, logger, clock, windowMs } = this.#options;
+    const at = settledEnd(clock.now(), windowMs());
+    if (this.#closing === undefined && at !== this.#closed.at) {
+      const failure = await this.#lock.runExclusive(() => this.#cut(at));
       if (failure !== undefined) return failure;
     }
     const closing = this.#closing;
@@ -205,13 +193,11 @@ export class Intake {
     return undefined;
   }
 
-  /** Begins a closing if one is due. Runs while nothing is accepted. */
-  async #cut(): Promise<LedgerFailure | undefined> {
-    const { clock, windowMs, lateForMs } = this.#options;
+  /** Begins the closing of the windows up to `at`. Runs while nothing is accepted. */
+  async #cut(at: number): Promise<LedgerFailure | undefined> {
+    const { clock, lateForMs } = this.#options;
     const now = clock.now();
     const before = this.#closed;
-    const at = settledEnd(now, windowMs());
-    if (at === before.at) return undefined;
     const until = Math.max(at, before.until);
     // Entries of unknown writes would be below the cut without being in a sum.
     const failure = await this.#admission.settle();

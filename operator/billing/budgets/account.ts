@@ -17,7 +17,10 @@ export interface OngoingUsage extends Growth {
   readonly usage: CountedUsage;
 }
 
-/** Usage that the ledger does not have yet: a sum of one series in one open window. */
+/**
+ * Usage that the ledger does not have yet: a sum of one series in one open window. The same object
+ * for as long as only `nanos` changes.
+ */
 export interface UnclosedUsage extends CountedUsage {
   /** Not below zero. */
   readonly nanos: bigint;
@@ -42,6 +45,7 @@ export class BudgetAccount implements Summands {
   readonly #options;
   readonly #lines = new Map<string, BudgetLine>();
   readonly #uncounted = new Set<string>();
+  readonly #openLines = new WeakMap<UnclosedUsage, string | undefined>();
   #settled = 0n;
   #ongoing: readonly OngoingUsage[] = [];
 
@@ -151,13 +155,9 @@ export class BudgetAccount implements Summands {
    */
   usedAt(at: number, open: readonly UnclosedUsage[] = []): bigint {
     const more = new Map<string, bigint>();
-    const { period } = this.#options;
-    for (const usage of open) {
-      const { nanos, window } = usage;
-      const countsFrom = countedAt(window, period);
-      if (countsFrom < period.from) continue;
-      const name = this.#lineOf(usage, countsFrom);
-      if (name !== undefined) more.set(name, (more.get(name) ?? 0n) + nanos);
+    for (const sum of open) {
+      const name = this.#lineOfOpen(sum);
+      if (name !== undefined) more.set(name, (more.get(name) ?? 0n) + sum.nanos);
     }
     let used = this.#settled;
     for (const [name, line] of this.#lines) {
@@ -214,6 +214,16 @@ export class BudgetAccount implements Summands {
       else low = middle + 1;
     }
     return low;
+  }
+
+  /** As {@link #lineOf}, once for each sum: access checks are many. */
+  #lineOfOpen(sum: UnclosedUsage): string | undefined {
+    if (this.#openLines.has(sum)) return this.#openLines.get(sum);
+    const { period } = this.#options;
+    const at = countedAt(sum.window, period);
+    const name = at < period.from ? undefined : this.#lineOf(sum, at);
+    this.#openLines.set(sum, name);
+    return name;
   }
 
   /**
