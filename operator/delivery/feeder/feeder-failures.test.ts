@@ -144,6 +144,21 @@ test('a key that was revoked goes unnoticed while tenants change and nothing is 
   await harness.stop();
 });
 
+test('events are sent with a key that was refused for one of their tenants a moment ago', async () => {
+  const harness = createHarness();
+  await harness.append(...eventsOf(['a']));
+  await harness.start();
+  await harness.drained();
+  harness.destination.reactToTenant = () => ({ kind: 'blocked', reason: 'status 401' });
+  await harness.append(...eventsOf(['a', 'b'], 2).slice(1));
+  await harness.clock.settle();
+  expect(harness.destination.calls).toStrictEqual([['a-0']]);
+  harness.destination.reactToTenant = () => ({ kind: 'done' });
+  await harness.drained();
+  expect(harness.destination.taken.toSorted()).toStrictEqual(['a-0', 'a-1', 'b-0', 'b-1']);
+  await harness.stop();
+});
+
 test('a ledger that fails is read in a tight loop, or too seldom once it was read again', async () => {
   const memory = createMemoryLedger();
   let isBroken = true;
