@@ -78,7 +78,10 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-function exporter(sleep = clock.sleep, registry = new Registry()): FocusExport {
+function exporter(
+  sleep: typeof clock.sleep = (ms, signal) => clock.sleep(ms, signal),
+  registry = new Registry(),
+): FocusExport {
   const tenants = [testTenant('acme'), testTenant('burst')];
   return new FocusExport({
     views: {

@@ -159,6 +159,21 @@ test('events are sent with a key that was refused for one of their tenants a mom
   await harness.stop();
 });
 
+test('a tenant is parked because the destination limits the rate of its events', async () => {
+  const harness = createHarness();
+  harness.destination.react = (events) =>
+    events.some(({ tenant }) => tenant === 'slow') ? 'limited' : 'accept';
+  await harness.append(...eventsOf(['slow', 'a'], 5));
+  await harness.start();
+  await harness.clock.pass(3_600_000);
+  expect(harness.destination.taken).toContain('a-4');
+  expect(harness.delivery.status('fake')).toMatchObject({ parked: 0 });
+  harness.destination.react = () => 'accept';
+  await harness.drained();
+  expect(harness.destination.taken).toHaveLength(10);
+  await harness.stop();
+});
+
 test('a ledger that fails is read in a tight loop, or too seldom once it was read again', async () => {
   const memory = createMemoryLedger();
   let isBroken = true;
