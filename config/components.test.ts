@@ -1,5 +1,5 @@
 import { execFile, spawn } from 'node:child_process';
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -46,8 +46,7 @@ function render(base: string, components: readonly string[]): Promise<string> {
 }
 
 async function kustomize(base: string, components: readonly string[]): Promise<string> {
-  const place = join(directory, `${base}-${components.join('-')}`.replaceAll('/', '-'));
-  await mkdir(place, { recursive: true });
+  const place = await mkdtemp(join(directory, 'base-'));
   const from = (path: string): string => relative(place, join(CONFIG, path));
   const kustomization = {
     apiVersion: 'kustomize.config.k8s.io/v1beta1',
