@@ -78,10 +78,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true });
 });
 
-function exporter(
-  sleep: typeof clock.sleep = (ms, signal) => clock.sleep(ms, signal),
-  registry = new Registry(),
-): FocusExport {
+function exporter(change: Partial<typeof clock> = {}, registry = new Registry()): FocusExport {
   const tenants = [testTenant('acme'), testTenant('burst')];
   return new FocusExport({
     views: {
@@ -90,7 +87,7 @@ function exporter(
     },
     ledger,
     totals: () => summing.totals,
-    clock: { ...clock, sleep },
+    clock: { ...clock, ...change },
     version: '1.2.3',
     logger,
     registry,
@@ -348,12 +345,13 @@ describe('the export of FOCUS files', () => {
     const stop = new AbortController();
     const registry = new Registry();
     const shown: (string | undefined)[] = [];
-    const focus = exporter(async (ms) => {
+    const sleep = async (ms: number): Promise<void> => {
       shown.push(focus.problem());
       now += ms;
       if (shown.length === 5) await rm(out);
       if (shown.length === 200) stop.abort();
-    }, registry);
+    };
+    const focus = exporter({ sleep }, registry);
     await focus.run(stop.signal);
     expect(shown[0]).toMatch(/^2026-10: .*(EEXIST|ENOTDIR)/);
     // Ten polls of 30 seconds.

@@ -27,8 +27,8 @@ export class Bucket {
   }
 
   /**
-   * Writes an object in one request. `sha256` is that of the bytes, hex; the store refuses others.
-   * A failure has the code of the store, such as `AccessDenied`.
+   * Writes an object in one request. `sha256` is that of the bytes, hex. A failure has
+   * the code of the store, such as `AccessDenied`.
    */
   async put(
     key: string,
