@@ -42,12 +42,13 @@ export class OpenSums {
   add({ number, window, client, tenant, parts }: RequestEntry): void {
     const sums = this.#tenants.get(tenant) ?? new Map<string, GrowingSum>();
     this.#tenants.set(tenant, sums);
-    for (const { series, nanos, ...fields } of parts) {
+    for (const { metric, unit, dimensions, series, nanos } of parts) {
       const key = sumKey(window, series);
       const sum = sums.get(key);
       if (sum === undefined) {
         const region = this.#region;
-        sums.set(key, { ...fields, region, tenant, window, nanos, first: number, client });
+        const fields = { metric, unit, dimensions, region, tenant, window, nanos };
+        sums.set(key, { ...fields, first: number, client });
         this.#size += 1;
         continue;
       }
