@@ -161,7 +161,7 @@ describe('FOCUS files of the ledger tool', () => {
   });
 
   test('bill a correction of a closed month where the operator does', async () => {
-    await ledger.writeRecords([{ key: 'focus/closed/2026-10', value: '80' }]);
+    await ledger.writeRecords([{ key: 'costs/closed/2026-10', value: '80' }]);
     await ledger.close();
     await writeFocusFiles(request());
     expect((await written()).some((line) => line.includes('Correction of'))).toBe(false);

@@ -6,7 +6,6 @@ import { manifestOf } from '../billing/focus/manifest.ts';
 import { focusNames } from '../billing/focus/names.ts';
 import type { BillingMonth } from '../billing/focus/rows.ts';
 import { pricesInForce } from '../billing/usage/prices-in-force.ts';
-import { CLOSINGS } from '../billing/usage/sum-updater.ts';
 import { translatePolicy } from '../controllers/policy-settings.ts';
 import { translatePriceBook } from '../controllers/price-book-settings.ts';
 import { storedSpecs } from '../controllers/stored-price-books.ts';
@@ -45,7 +44,7 @@ export interface FocusRequest {
 }
 
 const GAP_PREFIXES = ['gap/', 'prometheus/gap/'];
-const PREFIXES = ['costs/', 'discovery/', CLOSINGS, ...GAP_PREFIXES];
+const PREFIXES = ['costs/', 'discovery/', ...GAP_PREFIXES];
 
 /**
  * Writes the FOCUS files of a month from a ledger, and its manifest last

@@ -9,8 +9,11 @@ import type { SumsStore } from './sums-store.ts';
 /** Between two passes. Queries read newer events from the ledger. */
 const PASS_MS = 30_000;
 const EXPIRE_MS = 3_600_000;
-/** Records of the closed months with the sequence number of the last event before the closing. */
-export const CLOSINGS = 'focus/closed/';
+/**
+ * Records of the closed months with the sequence number of the last event before the closing. The
+ * ledger tool reads them beside prices and plans.
+ */
+export const CLOSINGS = 'costs/closed/';
 
 /** Keeps the stored sums up to date with the ledger, in the leader. */
 export class SumUpdater {
