@@ -21,7 +21,7 @@ report('p99_ms', latency.p99, `ms at ${RATE} requests/s`);
 report('requests_per_second', requests.average, 'requests/s');
 
 async function load(duration: number): Promise<Result> {
-  let asked = 0;
+  let sent = 0;
   const result = await autocannon({
     url: `http://127.0.0.1:${port}`,
     connections: CONNECTIONS,
@@ -32,9 +32,9 @@ async function load(duration: number): Promise<Result> {
       {
         method: 'GET',
         setupRequest: (request) => {
-          asked += 1;
-          const model = `model-${asked % 5}`;
-          const path = `/api/v1/tenants/tenant-${asked % 100}/access?model=${model}`;
+          sent += 1;
+          const model = `model-${sent % 5}`;
+          const path = `/api/v1/tenants/tenant-${sent % 100}/access?model=${model}`;
           return { ...request, path };
         },
       },
