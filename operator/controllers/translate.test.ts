@@ -339,6 +339,7 @@ describe('the MeteringPolicy', () => {
           unknownTenants: 'create',
           windowMs: 1_800_000,
           lateForMs: 86_400_000,
+          entitlementAccessQuery: true,
           subjects: [{ subject: 'team-*', tenant: 'acme' }],
           cloudEvents: [
             {

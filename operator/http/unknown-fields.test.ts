@@ -15,7 +15,10 @@ import {
 } from './testing/test-server.ts';
 
 const document = loadApiDocument();
-const settings = testSettings({ PORTAL_KEYS: newKey() });
+const settings = testSettings({
+  PORTAL_KEYS: newKey(),
+  'spec.ingest.entitlementAccessQuery': 'true',
+});
 // Of a token of the tenant acme.
 const TOKEN_ID = '0190a5b0-0000-4000-65be-3f7e3b6bd5e2';
 const PUSHED = {
@@ -61,6 +64,10 @@ const CHANGES: Readonly<Record<string, readonly [path: string, body: object | un
   'POST /api/v1/tenants/{tenant}/portal-tokens': [
     '/api/v1/tenants/acme/portal-tokens',
     { valid_for: '1h' },
+  ],
+  'POST /api/v3/openmeter/entitlement-access/query': [
+    '/api/v3/openmeter/entitlement-access/query',
+    { customer: { keys: ['acme'] } },
   ],
   'PUT /api/v1/billing-states/{tenant}': ['/api/v1/billing-states/acme', { state: 'warning' }],
 };
@@ -116,6 +123,7 @@ async function start() {
         rename: () => note('rename', decided),
         discard: () => note('discard', decided),
       },
+      access: { of: () => ({ kind: 'answered', hasAccess: true, state: 'active', staleMs: 0 }) },
       credits: {
         ...quiet.credits,
         add: (request) =>

@@ -320,6 +320,7 @@ export interface MeteringPolicySpec {
   ingest?: {
     unknownTenants?: 'hold' | 'create';
     window?: string;
+    entitlementAccessQuery?: boolean;
     lateFor?: string;
     subjects?: {
       subject: string;

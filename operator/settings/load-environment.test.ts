@@ -190,6 +190,7 @@ const EFFECTS: readonly Effect[] = [
   ['spec.ingest.unknownTenants', 'create', (s) => s.ingest.unknownTenants, 'create'],
   ['spec.ingest.window', '5m', (s) => s.ingest.windowMs, 300_000],
   ['spec.ingest.lateFor', '24h', (s) => s.ingest.lateForMs, 86_400_000],
+  ['spec.ingest.entitlementAccessQuery', 'true', (s) => s.ingest.entitlementAccessQuery, true],
   [
     'spec.ingest.subjects',
     'team-*=acme,*=other',

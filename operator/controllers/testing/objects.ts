@@ -228,6 +228,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
         unknownTenants: 'create',
         window: '30m',
         lateFor: '24h',
+        entitlementAccessQuery: true,
         subjects: [{ subject: 'team-*', tenant: 'acme' }],
         cloudEvents: [
           {

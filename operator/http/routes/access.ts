@@ -7,27 +7,24 @@ import { CompiledRules } from '../../intake/rules.ts';
 import { quote } from '../../model/validate-event.ts';
 import { ingestScope } from '../access.ts';
 import { ofOperator } from '../fleet/dispatch.ts';
-import { IngestRate } from '../limits.ts';
+import type { IngestRate } from '../limits.ts';
 import { isoTime } from '../presentation.ts';
 import { badRequest, Problem, tryLater } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
+import type { Views } from '../views.ts';
 
 /**
  * Whether a tenant may send a request: the question of a gateway before each one
  * (docs/how-to/ai-gateways.md#access). A question that is understood gets 200, because gateways
  * admit a request after any other answer.
  */
-export function accessRoutes(context: RouteContext): readonly Route[] {
-  const { views, clock, limits } = context;
-  const rate = new IngestRate('requests', limits.eventsPerSecond, clock);
-  const answer = (request: Request, response: Response, tenant: string, metric: string): void => {
+export function accessRoutes({ views, clock }: RouteContext, rate: IngestRate): readonly Route[] {
+  const answer = (request: Request, response: Response, question: Question): void => {
     rate.take(request, response);
     const { tenants } = ingestScope(response);
-    if (tenants?.includes(tenant) === false) throw beyondScope(tenant);
-    const found = ofOperator(views.access).of(tenant, metric);
-    if (found.kind === 'unknown') throw notKnown();
-    response.json(showAnswer(found, clock.now()));
+    if (tenants?.includes(question.tenant) === false) throw beyondScope(question.tenant);
+    response.json(showAnswer(checkAccess(views, question), clock.now()));
   };
   return [
     {
@@ -42,7 +39,7 @@ export function accessRoutes(context: RouteContext): readonly Route[] {
           if (views.catalog().find(metric) === undefined) {
             throw badRequest(`unknown metric: metric: ${quote(metric)}: see /api/v1/catalog`);
           }
-          answer(request, response, pathParameter(request, 'tenant'), metric);
+          answer(request, response, { tenant: pathParameter(request, 'tenant'), metric });
         },
       ],
     },
@@ -55,16 +52,35 @@ export function accessRoutes(context: RouteContext): readonly Route[] {
       handlers: [
         (request, response) => {
           readQuery(request, ['model']);
-          // Features such as `inference-tokens` name no metric.
-          const feature = pathParameter(request, 'feature');
-          const metric = views.catalog().find(feature) === undefined ? TOKENS : feature;
-          const rules = CompiledRules.of(views.settings().ingest);
-          const tenant = rules.tenantFor(pathParameter(request, 'id'), metric);
-          answer(request, response, tenant, metric);
+          const [caller, feature] = [
+            pathParameter(request, 'id'),
+            pathParameter(request, 'feature'),
+          ];
+          answer(request, response, questionAbout(views, caller, feature));
         },
       ],
     },
   ];
+}
+
+interface Question {
+  readonly tenant: string;
+  readonly metric: string;
+}
+
+/** Returns whom and what OpenMeter's names of a customer and a feature stand for. */
+export function questionAbout(views: Views, customer: string, feature: string): Question {
+  // Features such as `inference-tokens` name no metric.
+  const metric = views.catalog().find(feature) === undefined ? TOKENS : feature;
+  const rules = CompiledRules.of(views.settings().ingest);
+  return { tenant: rules.tenantFor(customer, metric), metric };
+}
+
+/** Throws 503 while the budgets are not known. */
+export function checkAccess(views: Views, { tenant, metric }: Question): AccessAnswer {
+  const found = ofOperator(views.access).of(tenant, metric);
+  if (found.kind === 'unknown') throw notKnown();
+  return found;
 }
 
 function beyondScope(tenant: string): Problem {

@@ -1,7 +1,8 @@
 import { type Page, sendAsset } from '../dashboard/dashboard.ts';
-import { ConcurrencyLimit, Scans } from '../limits.ts';
+import { ConcurrencyLimit, IngestRate, Scans } from '../limits.ts';
 import { readQuery } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
+import { accessQueryRoute } from './access-query.ts';
 import { accessRoutes } from './access.ts';
 import { billingStateRoutes } from './billing-states.ts';
 import { catalogRoute } from './catalog.ts';
@@ -51,10 +52,13 @@ export function createRoutes(context: RouteContext, page: Page): readonly Route[
   const scans = new Scans();
   const verifications = new ConcurrencyLimit(1, 'the ledger is being verified');
   const comparisons = new ConcurrencyLimit(CONCURRENT_COMPARISONS, 'too many plans at once');
+  const { limits, clock } = context;
+  const accessRate = new IngestRate('requests', limits.eventsPerSecond, clock);
   const routes = [
     // First, because Express tries routes in order and these are used most.
     ingestRoute(context, memory),
-    ...accessRoutes(context),
+    ...accessRoutes(context, accessRate),
+    accessQueryRoute(context, accessRate, memory),
     ...healthRoutes(context),
     statusRoute(context),
     fleetRoute(context),

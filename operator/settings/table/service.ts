@@ -125,6 +125,13 @@ export const INGEST = {
     fields: ['MeteringPolicy spec.ingest.cloudEvents'],
     test: 'operator/intake/read-reported.test.ts',
   },
+  entitlementAccessQuery: {
+    meaning: 'Answer the poll of Kong (docs/how-to/ai-gateways.md#the-poll-of-kong).',
+    parser: boolean(),
+    default: 'false',
+    fields: ['MeteringPolicy spec.ingest.entitlementAccessQuery'],
+    test: 'operator/http/access-query.test.ts',
+  },
 } as const satisfies SettingTable;
 
 /** The HTTP server and its credentials. */
