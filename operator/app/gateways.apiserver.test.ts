@@ -1,11 +1,13 @@
 import { expect, test } from 'vitest';
 import { useOwnTestCluster } from '../../e2e/control-plane/test-cluster.ts';
 import { startBudgetWorld } from './testing/budget-world.ts';
+import { replaceSpec } from './testing/operator-process.ts';
 
 const host = useOwnTestCluster();
 const PATIENCE = { timeout: 150_000, interval: 250 };
 const IN_PATH = 'in-path-canary-77d0c2a94e51';
 const METRIC = 'tenant_inference_tokens';
+const METERING_POLICY = '/apis/meterfeed.io/v1alpha1/meteringpolicies/default';
 
 test('a tenant is refused as soon as accepted tokens use its budget up, and also after a restart', {
   timeout: 300_000,
@@ -39,6 +41,21 @@ test('a tenant is refused as soon as accepted tokens use its budget up, and also
   expect(await report('two', 'another')).toBe(204);
   const refused = { hasAccess: false, reason: 'usage_limit_reached', usage: 130, overage: 30 };
   expect(await access()).toMatchObject(refused);
+
+  const poll = async (): Promise<unknown> => {
+    const path = `/ingest/${IN_PATH}/api/v3/openmeter/entitlement-access/query`;
+    const response = await fetch(`${world.address}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ customer: { keys: [`consumer:${world.tenant}`] } }),
+    });
+    return response.status === 200 ? response.json() : response.status;
+  };
+  expect(await poll()).toBe(404);
+  await replaceSpec(host, METERING_POLICY, { ingest: { entitlementAccessQuery: true } });
+  const features = { [METRIC]: { has_access: false, reason: { code: 'usage_limit_reached' } } };
+  await expect.poll(poll, PATIENCE).toMatchObject({ data: [{ features }], errors: [] });
+
   await world.stop();
   await world.start();
   await expect.poll(access, PATIENCE).toMatchObject(refused);

@@ -45,7 +45,7 @@ test.each<[string, Parameters<typeof startGateway>[0], object]>([
     { left: SPENT },
     {
       has_access: false,
-      reason: { code: 'usage_limit_reached', message: 'nothing is left of the budget' },
+      reason: { code: 'usage_limit_reached', message: 'usage_limit_reached' },
     },
   ],
   [
@@ -124,7 +124,7 @@ test('without features it is about tokens', async () => {
   });
 });
 
-test('a token for other things asks; one of a tenant learns about others, or they stop its poll', async () => {
+test('a token for other things polls; one of a tenant learns about others, or they stop its poll', async () => {
   await using server = await startPolled({ left: SPENT });
   const statusWith = async (token?: string) =>
     (await server.call('POST', PATH, { token, body: BODY })).status;
@@ -156,7 +156,11 @@ test.each<[string, unknown, string]>([
   ['no customers', {}, 'not a list of texts: customer.keys: '],
   ['a customer as text', { customer: 'acme' }, 'not a list of texts: customer.keys: '],
   ['numbers', { customer: { keys: [7] } }, 'not a list of texts: customer.keys: '],
-  ['an empty list', { customer: { keys: [] } }, 'no keys: customer.keys: 0: send 1 to 100 texts'],
+  [
+    'an empty list',
+    { customer: { keys: [] } },
+    'too few or too many keys: customer.keys: 0: send 1 to 100 texts',
+  ],
   [
     'a misspelt field',
     { ...BODY, features: {} },
@@ -167,12 +171,12 @@ test.each<[string, unknown, string]>([
   [
     'too many customers',
     { customer: { keys: manyKeys(101) } },
-    'too many keys: customer.keys: 101: send 1 to 100 texts',
+    'too few or too many keys: customer.keys: 101: send 1 to 100 texts',
   ],
   [
     'too many features',
     { ...BODY, feature: { keys: manyKeys(11) } },
-    'too many keys: feature.keys: 11: send 1 to 10 texts',
+    'too few or too many keys: feature.keys: 11: send 1 to 10 texts',
   ],
 ])('a request with %s is answered as if it were understood', async (_name, body, message) => {
   await using server = await startPolled();

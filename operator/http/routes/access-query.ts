@@ -16,6 +16,9 @@ const MAX_CUSTOMERS = 100;
 const MAX_FEATURES = 10;
 const MAX_BODY_BYTES = 128 * 1024;
 
+const FIELDS = ['include_credits', 'customer', 'feature'] as const;
+const EXAMPLE = '{"customer": {"keys": ["acme"]}, "feature": {"keys": ["tokens"]}}';
+
 /**
  * POST /api/v3/openmeter/entitlement-access/query: OpenMeter's answers about a list of customers,
  * which Kong polls (docs/how-to/ai-gateways.md#the-poll-of-kong). Off by default, because
@@ -42,28 +45,28 @@ export function accessQueryRoute(
       },
       readBody({ maxBytes: MAX_BODY_BYTES, memory }),
       (request, response) => {
-        const { customers, features } = readKeys(request.body);
+        const { customer, feature } = readFields(request.body, FIELDS, EXAMPLE);
+        const customers = keysOf('customer', customer, MAX_CUSTOMERS);
+        const features =
+          feature === undefined ? [TOKENS] : keysOf('feature', feature, MAX_FEATURES);
         rate.take(request, response, customers.length * features.length - 1);
         const { tenants } = ingestScope(response);
         const data: object[] = [];
         const errors: object[] = [];
         for (const key of customers) {
-          const questions = features.map((feature) => questionAbout(views, key, feature));
+          const questions = features.map((name) => questionAbout(views, key, name));
           // One customer beyond the token's scope must not stop the poll for the others.
           if (questions.some(({ tenant }) => tenants?.includes(tenant) === false)) {
             errors.push({ code: 'customer_not_found', message: 'beyond the token', customer: key });
             continue;
           }
           const answers = questions.map((question) => checkAccess(views, question));
-          const oldest = clock.now() - Math.max(...answers.map(({ staleMs }) => staleMs));
           const [{ tenant } = { tenant: key }] = questions;
           data.push({
             matched: [key],
             customer: { id: tenant, key: tenant, name: tenant },
-            features: Object.fromEntries(
-              answers.map((answer, index) => [features[index], showFeature(answer)]),
-            ),
-            updated_at: isoTime(oldest),
+            features: Object.fromEntries(answers.map((one, at) => [features[at], showAccess(one)])),
+            updated_at: isoTime(clock.now() - Math.max(...answers.map(({ staleMs }) => staleMs))),
           });
         }
         const page = { size: MAX_CUSTOMERS, next: null, previous: null };
@@ -78,38 +81,20 @@ function switchedOff(): Problem {
   return new Problem(404, `not available: it is switched off: ${fix}`);
 }
 
-/** Why OpenMeter would refuse; an unknown tenant has access. */
-function showFeature({ hasAccess, reason }: AccessAnswer) {
+/** An unknown tenant has access, without the reason that OpenMeter does not know. */
+function showAccess({ hasAccess, reason }: AccessAnswer) {
   if (hasAccess) return { has_access: true };
-  const isSpent = reason === 'usage_limit_reached';
-  const code = isSpent ? 'usage_limit_reached' : 'feature_unavailable';
-  return {
-    has_access: false,
-    reason: { code, message: isSpent ? 'nothing is left of the budget' : 'suspended' },
-  };
-}
-
-function readKeys(body: unknown) {
-  const example = '{"customer": {"keys": ["acme"]}, "feature": {"keys": ["tokens"]}}';
-  const known = ['include_credits', 'customer', 'feature'] as const;
-  const { customer, feature } = readFields(body, known, example);
-  return {
-    customers: keysOf('customer', customer, MAX_CUSTOMERS),
-    features: feature === undefined ? [TOKENS] : keysOf('feature', feature, MAX_FEATURES),
-  };
+  const code = reason === 'suspended' ? 'feature_unavailable' : 'usage_limit_reached';
+  return { has_access: false, reason: { code, message: reason ?? code } };
 }
 
 function keysOf(field: string, value: unknown, most: number): readonly string[] {
-  const where = `${field}.keys`;
-  const fix = `send 1 to ${most} texts`;
   if (isRecord(value)) refuseOthers(value, ['keys']);
   const keys: unknown = isRecord(value) ? value['keys'] : undefined;
+  const fix = `send 1 to ${most} texts`;
   if (!Array.isArray(keys) || !keys.every((key) => typeof key === 'string')) {
-    throw badRequest(`not a list of texts: ${where}: ${quote(keys)}: ${fix}`);
+    throw badRequest(`not a list of texts: ${field}.keys: ${quote(keys)}: ${fix}`);
   }
-  if (keys.length === 0 || keys.length > most) {
-    const what = keys.length === 0 ? 'no keys' : 'too many keys';
-    throw badRequest(`${what}: ${where}: ${keys.length}: ${fix}`);
-  }
-  return [...new Set(keys)];
+  if (keys.length > 0 && keys.length <= most) return [...new Set(keys)];
+  throw badRequest(`too few or too many keys: ${field}.keys: ${keys.length}: ${fix}`);
 }

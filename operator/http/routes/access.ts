@@ -20,7 +20,7 @@ import type { Views } from '../views.ts';
  * admit a request after any other answer.
  */
 export function accessRoutes({ views, clock }: RouteContext, rate: IngestRate): readonly Route[] {
-  const answer = (request: Request, response: Response, question: Question): void => {
+  const answer = (request: Request, response: Response, question: AccessQuestion): void => {
     rate.take(request, response);
     const { tenants } = ingestScope(response);
     if (tenants?.includes(question.tenant) === false) throw beyondScope(question.tenant);
@@ -63,13 +63,13 @@ export function accessRoutes({ views, clock }: RouteContext, rate: IngestRate): 
   ];
 }
 
-interface Question {
+interface AccessQuestion {
   readonly tenant: string;
   readonly metric: string;
 }
 
 /** Returns whom and what OpenMeter's names of a customer and a feature stand for. */
-export function questionAbout(views: Views, customer: string, feature: string): Question {
+export function questionAbout(views: Views, customer: string, feature: string): AccessQuestion {
   // Features such as `inference-tokens` name no metric.
   const metric = views.catalog().find(feature) === undefined ? TOKENS : feature;
   const rules = CompiledRules.of(views.settings().ingest);
@@ -77,7 +77,7 @@ export function questionAbout(views: Views, customer: string, feature: string): 
 }
 
 /** Throws 503 while the budgets are not known. */
-export function checkAccess(views: Views, { tenant, metric }: Question): AccessAnswer {
+export function checkAccess(views: Views, { tenant, metric }: AccessQuestion): AccessAnswer {
   const found = ofOperator(views.access).of(tenant, metric);
   if (found.kind === 'unknown') throw notKnown();
   return found;
