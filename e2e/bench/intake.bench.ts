@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import autocannon, { type Result } from 'autocannon';
+import { steadyLoad, type SteadyResult } from './steady-load.ts';
 
 /**
  * How many requests of AI gateways the intake takes a second, alone and in batches of 100, beside a
@@ -16,7 +17,7 @@ const STEADY = 500;
 
 interface Side {
   readonly child: ChildProcess;
-  readonly url: string;
+  readonly port: number;
 }
 
 const sides = { intake: await start('intake'), bare: await start('bare') };
@@ -29,8 +30,8 @@ for (let pass = 0; pass < PASSES; pass++) {
   single.bare.push(await load(sides.bare, 1, SECONDS));
   batched.push(await load(sides.intake, BATCH, SECONDS));
 }
-const steady = await load(sides.intake, 1, SECONDS, STEADY);
-const steadyBare = await load(sides.bare, 1, SECONDS, STEADY);
+const steadyIntake = await steady(sides.intake);
+const steadyBare = await steady(sides.bare);
 for (const { child } of Object.values(sides)) child.disconnect();
 
 const rate = ({ requests }: Result): number => requests.average;
@@ -42,38 +43,38 @@ report(
   median(single.intake.map((one, pass) => rate(one) / rate(single.bare[pass] ?? one))),
   'ratio',
 );
-report('p99_ms', steady.latency.p99, `ms at ${STEADY} requests/s`);
-report('p99_ms_bare', steadyBare.latency.p99, `ms at ${STEADY} requests/s`);
+report('p99_ms', steadyIntake.p99, `ms at ${STEADY} requests/s`);
+report('p99_ms_bare', steadyBare.p99, `ms at ${STEADY} requests/s`);
 
 async function start(kind: string): Promise<Side> {
   const child = fork(new URL('intake-server.ts', import.meta.url), [kind]);
   const [port] = (await once(child, 'message')) as [number];
-  return { child, url: `http://127.0.0.1:${port}` };
+  return { child, port };
 }
 
-async function load(
-  { url }: Side,
-  events: number,
-  duration: number,
-  overallRate?: number,
-): Promise<Result> {
-  const type = events === 1 ? 'application/cloudevents+json' : 'application/cloudevents-batch+json';
+function steady({ port }: Side): Promise<SteadyResult> {
+  return steadyLoad(port, { perSecond: STEADY, seconds: SECONDS }, () => ({
+    ...requestOf(1),
+    body: bodyOf(1),
+  }));
+}
+
+async function load({ port }: Side, events: number, duration: number): Promise<Result> {
+  const url = `http://127.0.0.1:${port}`;
+  const sent = requestOf(events);
   const result = await autocannon({
     url,
     connections: CONNECTIONS,
     duration,
-    ...(overallRate !== undefined && { overallRate }),
-    requests: [
-      {
-        method: 'POST',
-        path: '/api/v1/events',
-        headers: { 'content-type': type },
-        setupRequest: (request) => ({ ...request, body: bodyOf(events) }),
-      },
-    ],
+    requests: [{ ...sent, setupRequest: (request) => ({ ...request, body: bodyOf(events) }) }],
   });
   if (result.non2xx + result.errors === 0 && result['2xx'] > 0) return result;
   throw new Error(`${url}: ${result.non2xx} refused, ${result.errors} failed`);
+}
+
+function requestOf(events: number) {
+  const type = events === 1 ? 'application/cloudevents+json' : 'application/cloudevents-batch+json';
+  return { method: 'POST', path: '/api/v1/events', headers: { 'content-type': type } } as const;
 }
 
 /** Events that nobody has sent before, of 100 tenants and 5 models. */
