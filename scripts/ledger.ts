@@ -59,7 +59,8 @@ LEDGER_URL or LEDGER_URL_FILE, for cursors, verify, dump, sum, diff and focus; a
              a role that owns a schema of its own and has no right in another one
 
   focus      writes the FOCUS file of a month and its manifest (docs/reference/focus.md):
-             --month YYYY-MM --out DIR [--tenant ID] [--grain day] [--format parquet] [--policy FILE],
+             --month YYYY-MM --out DIR [--tenant ID] [--grain day] [--format parquet]
+             [--focus-version 1.4] [--policy FILE],
              the MeteringPolicy as YAML, for names. DEFAULT_PLAN_CODE and CLUSTER_NAME as the operator has them
 
 dump, sum and diff take [--from SEQUENCE] [--to SEQUENCE] [--tenant ID] [--metric CODE].`;
@@ -71,6 +72,7 @@ const OPTIONS = {
   format: { type: 'string' },
   from: { type: 'string' },
   grain: { type: 'string' },
+  'focus-version': { type: 'string' },
   month: { type: 'string' },
   out: { type: 'string' },
   policy: { type: 'string' },
@@ -151,6 +153,7 @@ interface Values {
   readonly hub?: boolean;
   readonly format?: string;
   readonly grain?: string;
+  readonly 'focus-version'?: string;
   readonly month?: string;
   readonly out?: string;
   readonly policy?: string;
@@ -239,10 +242,12 @@ async function migrate(
 /** Prints the paths of the written files, the manifest last. */
 async function focus(
   place: LedgerPlace,
-  { month: name = '', out, grain = 'hour', format = 'csv', tenant, policy }: Values,
+  { month: name = '', out, grain = 'hour', format = 'csv', tenant, policy, ...values }: Values,
 ): Promise<number> {
+  const { 'focus-version': focusVersion = '1.2' } = values;
   if (out === undefined || (grain !== 'hour' && grain !== 'day')) return usage();
   if (format !== 'csv' && format !== 'parquet') return usage();
+  if (focusVersion !== '1.2' && focusVersion !== '1.4') return usage();
   if (!/^\d{4}-(0[1-9]|1[0-2])$/.test(name)) {
     throw new Error(`--month: not a month such as 2026-11: "${name}"`);
   }
@@ -251,7 +256,7 @@ async function focus(
   const { DEFAULT_PLAN_CODE, CLUSTER_NAME } = process.env;
   const written = await writeFocusFiles({
     place,
-    month: { from: from.getTime(), to, grain },
+    month: { from: from.getTime(), to, grain, focusVersion },
     tenant,
     out,
     format,

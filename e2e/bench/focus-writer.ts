@@ -45,7 +45,7 @@ const focus = new FocusExport({
   closeMonth: (month, signal) => summing.closeMonth(month, signal),
 });
 const problem = await focus.pass(
-  { format: 'parquet', grain: 'hour', target: { kind: 'directory', path: out } },
+  { format: 'parquet', grain: 'hour', version: '1.2', target: { kind: 'directory', path: out } },
   new AbortController().signal,
 );
 if (problem !== undefined) throw new Error(problem);

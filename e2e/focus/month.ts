@@ -154,11 +154,19 @@ export async function answersOfOctober(
   return answers;
 }
 
-/** The FOCUS file and the manifest of a closed month, as the API gives them. */
-export async function focusMonth(): Promise<{ readonly csv: string; readonly manifest: unknown }> {
-  const path = 'focus?month=2026-10&format=';
-  const [csv, manifest] = await answersOfOctober([`${path}csv`, `${path}manifest`]);
-  return { csv: csv?.text ?? '', manifest: manifest?.json };
+/** The FOCUS files and the manifest of a closed month, as the API gives them. `csv14` has the columns of 1.4. */
+export async function focusMonth(): Promise<{
+  readonly csv: string;
+  readonly csv14: string;
+  readonly manifest: unknown;
+}> {
+  const path = 'focus?month=2026-10';
+  const [csv, csv14, manifest] = await answersOfOctober([
+    path,
+    `${path}&version=1.4`,
+    `${path}&format=manifest`,
+  ]);
+  return { csv: csv?.text ?? '', csv14: csv14?.text ?? '', manifest: manifest?.json };
 }
 
 /** Writes the same usage as that of the last month where the settings say. Returns the problem, if there is one. */

@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { FocusExportSettings } from '../../operator/settings/settings.ts';
-import { exact } from '../focus/checks.ts';
+import { exact, readCsv, type Row } from '../focus/checks.ts';
 import { answersOfOctober, exportLastMonth, focusMonth } from '../focus/month.ts';
 import { keysOf, type ObjectStore, REGION, startObjectStore } from '../focus/object-store.ts';
+import { convertTo14, gapsTo14, lint14 } from '../focus/toolkit.ts';
 import { duckdb, type Validation, validate } from '../focus/validator.ts';
 
 /**
@@ -15,21 +16,26 @@ import { duckdb, type Validation, validate } from '../focus/validator.ts';
  */
 const CONTRADICTIONS = ['InvoiceId-C-004-C', 'InvoiceId-C-005-C'];
 
+const PAGE = join(import.meta.dirname, '../../docs/reference/focus.md');
+
 let directory: string;
 let csv: string;
+let csv14: string;
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'focus-validator-'));
-  ({ csv } = await focusMonth());
+  ({ csv, csv14 } = await focusMonth());
 });
 
 afterAll(() => rm(directory, { recursive: true }));
 
-async function validated(text: string): Promise<Validation> {
+async function written(text: string): Promise<string> {
   const file = join(directory, 'month.csv');
   await writeFile(file, text);
-  return validate(file);
+  return file;
 }
+
+const validated = async (text: string): Promise<Validation> => validate(await written(text));
 
 describe("the FinOps Foundation's validator on a month with every kind of row", () => {
   test('fails no rule but one of two that contradict each other', async () => {
@@ -43,6 +49,58 @@ describe("the FinOps Foundation's validator on a month with every kind of row", 
     const { failed } = await validated(csv.replaceAll('GPU-Hours', 'gpu-hours'));
     expect(failed).toContain('ConsumedUnit-C-003-O');
     expect(failed).toContain('PricingUnit-C-003-O');
+  });
+});
+
+describe('focus-data-toolkit on the same month in the columns of FOCUS 1.4', () => {
+  test('finds no fault', async () => {
+    expect(await lint14(await written(csv14))).toStrictEqual([]);
+  });
+
+  test('finds the columns that 1.4 removed, a name outside a list, and a null price', async () => {
+    expect(await lint14(await written(csv))).toStrictEqual([
+      'unknown_column ProviderName',
+      'unknown_column PublisherName',
+    ]);
+    const unlisted = csv14.replaceAll('Generative AI', 'Models');
+    expect(await lint14(await written(unlisted))).toStrictEqual([
+      'not_in_allowed_values ServiceSubcategory',
+    ]);
+    const unpriced = csv14.replace('Standard', '');
+    expect(await lint14(await written(unpriced))).toStrictEqual([
+      'required_for_usage_or_purchase PricingCategory',
+    ]);
+  });
+
+  test('converts the file of 1.2 to the cells that we write', async () => {
+    const converted = readCsv(await convertTo14(await written(csv), join(directory, 'converted')));
+    const ours = readCsv(csv14);
+    // It leaves columns of ours out, and adds the columns that we leave out.
+    const named = (row: Row, other: Row = {}): Row =>
+      Object.fromEntries(Object.entries(row).filter(([name]) => name in other));
+    expect(ours.map((row, at) => named(row, converted[at]))).toStrictEqual(
+      converted.map((row, at) => named(row, ours[at])),
+    );
+    const left = Object.keys(ours[0] ?? {}).filter((name) => !(name in (converted[0] ?? {})));
+    expect(left.filter((name) => !name.startsWith('x_'))).toStrictEqual([]);
+  });
+
+  test('names the data sets that nobody can make of it, as the reference page does', async () => {
+    const gaps = await gapsTo14(await written(csv));
+    expect(gaps).toStrictEqual({
+      'Contract Commitment': [],
+      'Billing Period': ['BillingPeriodCreated', 'BillingPeriodLastUpdated', 'BillingPeriodStatus'],
+      'Invoice Detail': [
+        'InvoiceDetailCreated',
+        'InvoiceDetailId',
+        'InvoiceDetailLastUpdated',
+        'InvoiceIssueStatus',
+        'PaymentTerms',
+        'ReferenceInvoiceId',
+      ],
+    });
+    const page = await readFile(PAGE, 'utf8');
+    for (const name of Object.keys(gaps)) expect(page).toContain(`| ${name} |`);
   });
 });
 
@@ -60,7 +118,7 @@ interface UsageAnswer {
 
 /** The first query in SQL of the reference page. */
 async function documentedQuery(): Promise<string> {
-  const page = await readFile(join(import.meta.dirname, '../../docs/reference/focus.md'), 'utf8');
+  const page = await readFile(PAGE, 'utf8');
   const [, query] = /```sql\n([\s\S]*?)```/.exec(page) ?? [];
   if (query === undefined) throw new Error('docs/reference/focus.md: no query in SQL');
   return query;
@@ -71,6 +129,7 @@ describe('files in a bucket', () => {
   const to = (who: string, name = 'costs'): FocusExportSettings => ({
     format: 'parquet',
     grain: 'hour',
+    version: '1.2',
     target: {
       kind: 'bucket',
       endpoint: store.endpoint,

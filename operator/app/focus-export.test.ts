@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -100,6 +101,7 @@ function exporter(change: Partial<typeof clock> = {}, registry = new Registry())
 const target = (change: Partial<FocusExportSettings> = {}): FocusExportSettings => ({
   format: 'csv',
   grain: 'hour',
+  version: '1.2',
   target: { kind: 'directory', path: out },
   ...change,
 });
@@ -360,6 +362,34 @@ describe('the export of FOCUS files', () => {
     const name = 'meterfeed_focus_export_success_timestamp_seconds';
     const last = (NOVEMBER + 2 * DAY + HOUR + 180_000) / 1000;
     expect(await registry.metrics()).toContain(`${name} ${last}\n`);
+  });
+
+  test('writes FOCUS 1.4 beside the files of 1.2, also as Parquet', async () => {
+    await pass();
+    const before = await written();
+    expect(await pass({ version: '1.4' })).toBeUndefined();
+    const after = await written();
+    for (const [name, bytes] of before) expect(after.get(name), name).toEqual(bytes);
+    const fresh = [...after.keys()].filter((name) => !before.has(name));
+    const others = [...before.keys()].map((name) => name.replace(ROOT, 'focus-1.4'));
+    expect(fresh).toStrictEqual(others);
+    const part = day('2026-10', '2026-10-01').replace(ROOT, 'focus-1.4');
+    const rows = readCsv(gunzipSync(after.get(part) ?? '').toString());
+    expect(rows.length).toBeGreaterThan(0);
+    for (const row of rows)
+      expect(row).toMatchObject({ InvoiceDetailId: '', ServiceProviderName: 'control-plane' });
+    for (const row of rows) expect(row).not.toHaveProperty('ProviderName');
+    await pass({ version: '1.4', format: 'parquet' });
+    const parquet = (await written()).get(part.replace('csv.gz', 'parquet'))?.toString('latin1');
+    expect(parquet).toContain('InvoiceDetailId');
+    expect(parquet).not.toContain('PublisherName');
+  });
+
+  test('of 1.2 knows the closed months that a release without a version has written', async () => {
+    await pass();
+    const [record] = await Array.fromAsync(ledger.records('focus/export/2026-10'));
+    const place = hash('sha256', JSON.stringify([out, 'hour']), 'hex');
+    expect(JSON.parse(record?.[1] ?? '')).toMatchObject({ target: place.slice(0, 32) });
   });
 
   test('empties files of another format, so that no row is there twice', async () => {

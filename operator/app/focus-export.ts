@@ -134,20 +134,21 @@ export class FocusExport {
 
   async #month(
     name: string,
-    { format, grain, target: settings }: FocusExportSettings,
+    settings: FocusExportSettings,
     target: FocusTarget,
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const { ledger, clock, closeMonth } = this.#options;
     const key = RECORDS + name;
-    const id = targetId(settings, grain);
+    const { format, grain, version: focusVersion } = settings;
+    const id = targetId(settings);
     const written = await this.#written(key, id);
     if (written?.final === true) return undefined;
     const range = monthRange(name);
     const isOver = (ledger.stats().lastWindowEnd ?? 0) >= range.to;
     const isFinal = isOver && clock.now() >= range.to + OPEN_MS;
     if (isFinal) await closeMonth(name, signal);
-    const month = { ...range, grain };
+    const month = { ...range, grain, focusVersion };
     const { file, manifest } = await focusMonth(this.#options, {
       month,
       isConfined: false,
@@ -209,10 +210,12 @@ export async function writeTo(path: string, bytes: Buffer): Promise<PutOutcome> 
 }
 
 /** Identifies where a month is written. Without credentials, which may change. */
-function targetId(target: FocusExportSettings['target'], grain: string): string {
+function targetId({ target, grain, version }: FocusExportSettings): string {
   const place =
     target.kind === 'bucket'
       ? [target.endpoint, target.name, target.prefix]
       : [target.kind === 'directory' ? target.path : ''];
-  return hash('sha256', JSON.stringify([...place, grain]), 'hex').slice(0, 32);
+  // 1.2 adds nothing: records without a version are of it.
+  const dataset = version === '1.2' ? [grain] : [grain, version];
+  return hash('sha256', JSON.stringify([...place, ...dataset]), 'hex').slice(0, 32);
 }

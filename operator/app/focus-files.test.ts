@@ -95,7 +95,7 @@ afterEach(() => rm(out, { recursive: true }));
 
 const request = (change: Partial<FocusRequest> = {}): FocusRequest => ({
   place: directory,
-  month: { from: OCTOBER, to: NOVEMBER, grain: 'hour' },
+  month: { from: OCTOBER, to: NOVEMBER, grain: 'hour', focusVersion: '1.2' },
   out,
   format: 'csv',
   defaultPlanCode: 'tenant-standard',
@@ -165,7 +165,7 @@ describe('FOCUS files of the ledger tool', () => {
     await ledger.close();
     await writeFocusFiles(request());
     expect((await written()).some((line) => line.includes('Correction of'))).toBe(false);
-    const november = { from: NOVEMBER, to: Date.UTC(2026, 11), grain: 'hour' as const };
+    const november = { ...request().month, from: NOVEMBER, to: Date.UTC(2026, 11) };
     await writeFocusFiles(request({ month: november, format: 'parquet' }));
     const path = 'billing_period=2026-11/charge_day=2026-10-01/part-000.parquet';
     expect((await readFile(join(out, 'focus-1.2/cost-and-usage', path))).length).toBeGreaterThan(0);
@@ -189,7 +189,7 @@ describe('FOCUS files of the ledger tool', () => {
 
   test('are not written of a month whose events were deleted, nor of one that nobody measured', async () => {
     await ledger.close();
-    const september = { from: Date.UTC(2026, 8), to: OCTOBER, grain: 'hour' as const };
+    const september = { ...request().month, from: Date.UTC(2026, 8), to: OCTOBER };
     await expect(writeFocusFiles(request({ month: september }))).rejects.toThrow(
       'the ledger has no usage of it or of an earlier one: "2026-09"',
     );

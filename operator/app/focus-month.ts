@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { FocusDay, FocusFile } from '../billing/focus/focus-file.ts';
-import { type FileEntry, FOCUS_VERSION } from '../billing/focus/manifest.ts';
+import type { FileEntry } from '../billing/focus/manifest.ts';
 import type { BillingMonth } from '../billing/focus/rows.ts';
 import { monthOf } from '../model/periods.ts';
 import { formatInstant } from '../model/window.ts';
@@ -88,6 +88,7 @@ async function writeDay(
   | { readonly kind: 'written'; readonly files: readonly FileEntry[] }
   | { readonly kind: 'failed'; readonly reason: string }
 > {
+  const { focusVersion: version } = month;
   const files: FileEntry[] = [];
   const put = async (name: string, bytes: Buffer, count: number): Promise<PutOutcome> => {
     const sha256 = hash('sha256', bytes, 'hex');
@@ -96,7 +97,9 @@ async function writeDay(
     return isSame ? { kind: 'written' } : target.put(name, bytes, sha256);
   };
   const folder = `${rootOf(month)}/cost-and-usage/${periodOf(month)}/charge_day=${day}`;
-  for await (const part of rows === undefined ? [] : encodeParts(rows, format, slice)) {
+  for await (const part of rows === undefined
+    ? []
+    : encodeParts(rows, { format, version }, slice)) {
     const number = String(files.length).padStart(3, '0');
     const name = `${folder}/${isRounding ? 'rounding' : 'part'}-${number}.${EXTENSIONS[format]}`;
     const outcome = await put(name, part.bytes, part.rows);
@@ -104,15 +107,15 @@ async function writeDay(
   }
   // A reader of all files must not find rows that went.
   for (const { name } of before.filter((one) => files.every((file) => file.name !== one.name))) {
-    const outcome = await put(name, await encodeEmpty(name, slice), 0);
+    const outcome = await put(name, await encodeEmpty(name, version, slice), 0);
     if (outcome.kind === 'failed') return outcome;
   }
   return { kind: 'written', files };
 }
 
-/** Rows by the hour and by the day are two data sets. */
-function rootOf({ grain }: BillingMonth): string {
-  return `focus-${FOCUS_VERSION}${grain === 'day' ? '-daily' : ''}`;
+/** Rows by the hour and by the day are two data sets, and so is each version. */
+function rootOf({ grain, focusVersion }: BillingMonth): string {
+  return `focus-${focusVersion}${grain === 'day' ? '-daily' : ''}`;
 }
 
 function periodOf({ from }: BillingMonth): string {

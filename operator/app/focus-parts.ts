@@ -4,11 +4,17 @@ import { Readable } from 'node:stream';
 import type { FocusRow } from '../billing/focus/columns.ts';
 import { ParquetFile } from '../billing/focus/parquet.ts';
 import { focusLines } from '../http/focus-csv.ts';
-import type { FocusFormat } from '../settings/settings.ts';
+import type { FocusFormat, FocusVersion } from '../settings/settings.ts';
 import type { TimeSlice } from '../telemetry/time-slice.ts';
 
 /** Most rows of one file, which bounds memory. */
 const MOST_ROWS = 250_000;
+
+/** How rows are written. */
+interface FileKind {
+  readonly format: FocusFormat;
+  readonly version: FocusVersion;
+}
 
 /** A file in memory. */
 interface EncodedPart {
@@ -25,7 +31,7 @@ export const EXTENSIONS: Readonly<Record<FocusFormat, string>> = {
 /** Encodes rows as files of a bounded size. No rows are no file. */
 export async function* encodeParts(
   rows: AsyncIterable<FocusRow>,
-  format: FocusFormat,
+  kind: FileKind,
   slice: TimeSlice,
 ): AsyncGenerator<EncodedPart> {
   const iterator = rows[Symbol.asyncIterator]();
@@ -38,26 +44,30 @@ export async function* encodeParts(
         next = await iterator.next();
       }
     };
-    yield { bytes: await encode(some(), format, slice), rows: count };
+    yield { bytes: await encode(some(), kind, slice), rows: count };
   }
 }
 
 /** Encodes a file without rows, in the format of its name. */
-export function encodeEmpty(name: string, slice: TimeSlice): Promise<Buffer> {
+export function encodeEmpty(
+  name: string,
+  version: FocusVersion,
+  slice: TimeSlice,
+): Promise<Buffer> {
   const format = name.endsWith(EXTENSIONS.csv) ? 'csv' : 'parquet';
   const none = async function* noRows(): AsyncGenerator<FocusRow> {};
-  return encode(none(), format, slice);
+  return encode(none(), { format, version }, slice);
 }
 
 async function encode(
   rows: AsyncIterable<FocusRow>,
-  format: FocusFormat,
+  { format, version }: FileKind,
   slice: TimeSlice,
 ): Promise<Buffer> {
   if (format === 'csv') {
-    return buffer(Readable.from(focusLines(rows, slice)).pipe(createGzip()));
+    return buffer(Readable.from(focusLines(rows, version, slice)).pipe(createGzip()));
   }
-  const file = new ParquetFile();
+  const file = new ParquetFile(version);
   for await (const row of rows) {
     if (slice.isOver) await slice.next();
     file.add(row);

@@ -118,9 +118,10 @@ export function translateFocusExport(
   spec: MeteringPolicySpec['focus'],
   reads: SecretReads,
 ): Translation<FocusExportSettings | undefined> {
-  const { format = 'parquet', grain = 'hour', directory, bucket } = spec?.export ?? {};
+  const { directory, bucket, ...written } = spec?.export ?? {};
+  const { format = 'parquet', grain = 'hour', version = '1.2' } = written;
   const to = (target: FocusExportSettings['target']) => {
-    return { kind: 'settings', settings: { format, grain, target } } as const;
+    return { kind: 'settings', settings: { format, grain, version, target } } as const;
   };
   if (directory !== undefined) return to({ kind: 'directory', path: directory });
   if (bucket === undefined) return { kind: 'settings', settings: undefined };

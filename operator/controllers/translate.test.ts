@@ -581,6 +581,7 @@ describe('where FOCUS files are written', () => {
       settings: {
         format: 'parquet',
         grain: 'hour',
+        version: '1.2',
         target: { kind: 'bucket', endpoint: 'https://s3.example.com', prefix: '' },
       },
     });
@@ -593,8 +594,9 @@ describe('where FOCUS files are written', () => {
   });
 
   test('is a directory, or nowhere', () => {
-    expect(translated({ directory: '/export', format: 'csv', grain: 'day' })).toMatchObject({
-      settings: { format: 'csv', grain: 'day', target: { kind: 'directory', path: '/export' } },
+    const written = { format: 'csv', grain: 'day', version: '1.4' } as const;
+    expect(translated({ directory: '/export', ...written })).toMatchObject({
+      settings: { ...written, target: { kind: 'directory', path: '/export' } },
     });
     expect(translated(undefined)).toEqual({ kind: 'settings', settings: undefined });
   });

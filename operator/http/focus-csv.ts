@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
-import { cellsOf, COLUMN_NAMES, FIGURES, type FocusRow } from '../billing/focus/columns.ts';
+import { FOCUS_COLUMNS, type FocusRow } from '../billing/focus/columns.ts';
 import type { FileEntry } from '../billing/focus/manifest.ts';
+import type { FocusVersion } from '../settings/settings.ts';
 import type { TimeSlice } from '../telemetry/time-slice.ts';
 import { csvLine, PLAIN_CSV } from './csv.ts';
-
-const IS_FIGURE = COLUMN_NAMES.map((name) => FIGURES.includes(name));
 
 /**
  * The lines of a FOCUS file as CSV, the names of the columns first. With a slice other work of the
@@ -12,12 +11,16 @@ const IS_FIGURE = COLUMN_NAMES.map((name) => FIGURES.includes(name));
  */
 export async function* focusLines(
   rows: AsyncIterable<FocusRow>,
+  version: FocusVersion,
   slice?: TimeSlice,
 ): AsyncGenerator<string> {
-  yield csvLine(COLUMN_NAMES);
+  const columns = FOCUS_COLUMNS[version];
+  const isFigure = columns.map(({ type }) => type === 'Decimal');
+  yield csvLine(columns.map(({ name }) => name));
   for await (const row of rows) {
     if (slice?.isOver === true) await slice.next();
-    yield csvLine(cellsOf(row), PLAIN_CSV, IS_FIGURE);
+    const cells = columns.map(({ name }) => row[name] ?? '');
+    yield csvLine(cells, PLAIN_CSV, isFigure);
   }
 }
 

@@ -159,6 +159,42 @@ describe('GET /api/v1/focus', () => {
     });
   });
 
+  test('gives the same rows in the columns of 1.4, in which no buyer finds a removed one', async () => {
+    await withServer({}, async (server) => {
+      const call = (query: string) =>
+        server.call('GET', `/api/v1/focus?month=2026-10${query}`, { token });
+      const [old, { text, headers }] = [await call(''), await call('&version=1.4')];
+      expect(headers.get('content-disposition')).toContain('focus-1.4_2026-10-01_2026-10-31.csv');
+      const namesOf = (file: string): readonly string[] =>
+        file.split('\r\n', 1)[0]?.split(',') ?? [];
+      const [before, after] = [namesOf(old.text), namesOf(text)];
+      expect(before.filter((name) => !after.includes(name))).toStrictEqual([
+        'ProviderName',
+        'PublisherName',
+      ]);
+      const added = ['CommitmentProgramEligibilityDetails', 'InvoiceDetailId'];
+      expect(after.filter((name) => !before.includes(name))).toStrictEqual(added);
+      const both = before.filter((name) => after.includes(name));
+      expect(columns(text, ...both)).toStrictEqual(columns(old.text, ...both));
+      expect(new Set(columns(text, ...added).flat())).toStrictEqual(new Set(['']));
+      const { json } = await call('&version=1.4&format=manifest');
+      expect(json).toMatchObject({
+        focus_version: '1.4',
+        files: [{ bytes: Buffer.byteLength(text) }],
+        schema: {
+          SchemaId: expect.stringMatching(/^meterfeed-focus-1\.4-/),
+          FocusVersion: '1.4',
+          ColumnDefinition: after.map((name) => expect.objectContaining({ ColumnName: name })),
+        },
+      });
+      const unknown = await call('&version=1.3');
+      expect([unknown.status, unknown.text]).toStrictEqual([
+        400,
+        expect.stringContaining('use 1.2 or 1.4'),
+      ]);
+    });
+  });
+
   test.each([
     ['month=2026-13', 'not a month: month: "2026-13"'],
     ['month=2027-01', 'a month that has not begun'],

@@ -386,6 +386,7 @@ export interface MeteringPolicySpec {
     export?: {
       format?: 'parquet' | 'csv';
       grain?: 'hour' | 'day';
+      version?: '1.2' | '1.4';
       directory?: string;
       bucket?: {
         endpoint: string;

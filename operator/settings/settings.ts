@@ -153,10 +153,14 @@ export interface FocusSettings {
 
 export type FocusFormat = 'csv' | 'parquet';
 
+/** 1.2 has the columns of 1.3 beside its own. */
+export type FocusVersion = '1.2' | '1.4';
+
 /** Where FOCUS files are written every hour, and how (docs/reference/focus.md#files). */
 export interface FocusExportSettings {
   readonly format: FocusFormat;
   readonly grain: 'hour' | 'day';
+  readonly version: FocusVersion;
   readonly target:
     | { readonly kind: 'directory'; readonly path: string }
     | ({ readonly kind: 'bucket' } & BucketSettings)

@@ -1,11 +1,10 @@
+import type { FocusVersion } from '../../settings/settings.ts';
+
 /** The type of a column's values in the schema of a file. */
 type DataType = 'String' | 'Decimal' | 'Date/Time' | 'JSON';
 
-/**
- * The columns of a file in order: those of FOCUS 1.2 and 1.3 by name, then our own
- * (docs/reference/focus.md#columns).
- */
-export const FOCUS_COLUMNS = [
+/** The columns of all versions in order: those of FOCUS by name, then our own. */
+const COLUMNS = [
   { name: 'AvailabilityZone', type: 'String' },
   { name: 'BilledCost', type: 'Decimal' },
   { name: 'BillingAccountId', type: 'String' },
@@ -21,12 +20,14 @@ export const FOCUS_COLUMNS = [
   { name: 'ChargePeriodEnd', type: 'Date/Time' },
   { name: 'ChargePeriodStart', type: 'Date/Time' },
   { name: 'CommitmentDiscountStatus', type: 'String' },
+  { name: 'CommitmentProgramEligibilityDetails', type: 'JSON', only: '1.4' },
   { name: 'ConsumedQuantity', type: 'Decimal' },
   { name: 'ConsumedUnit', type: 'String' },
   { name: 'ContractedCost', type: 'Decimal' },
   { name: 'ContractedUnitPrice', type: 'Decimal' },
   { name: 'EffectiveCost', type: 'Decimal' },
   { name: 'HostProviderName', type: 'String' },
+  { name: 'InvoiceDetailId', type: 'String', only: '1.4' },
   { name: 'InvoiceId', type: 'String' },
   { name: 'InvoiceIssuerName', type: 'String' },
   { name: 'ListCost', type: 'Decimal' },
@@ -34,8 +35,8 @@ export const FOCUS_COLUMNS = [
   { name: 'PricingCategory', type: 'String' },
   { name: 'PricingQuantity', type: 'Decimal' },
   { name: 'PricingUnit', type: 'String' },
-  { name: 'ProviderName', type: 'String' },
-  { name: 'PublisherName', type: 'String' },
+  { name: 'ProviderName', type: 'String', only: '1.2' },
+  { name: 'PublisherName', type: 'String', only: '1.2' },
   { name: 'RegionId', type: 'String' },
   { name: 'RegionName', type: 'String' },
   { name: 'ResourceId', type: 'String' },
@@ -60,20 +61,32 @@ export const FOCUS_COLUMNS = [
   { name: 'x_RowId', type: 'String' },
   { name: 'x_Source', type: 'String' },
   { name: 'x_Tier', type: 'Decimal' },
-] as const satisfies readonly { readonly name: string; readonly type: DataType }[];
+] as const satisfies readonly {
+  readonly name: string;
+  readonly type: DataType;
+  readonly only?: FocusVersion;
+}[];
 
-type Column = (typeof FOCUS_COLUMNS)[number]['name'];
+type ColumnName = (typeof COLUMNS)[number]['name'];
+
+/** A column of a file. */
+export interface Column {
+  readonly name: ColumnName;
+  readonly type: DataType;
+  /** The only version that has the column; undefined for all. */
+  readonly only?: FocusVersion;
+}
 
 /** One row by column. An absent value is null. */
-export type FocusRow = Readonly<Partial<Record<Column, string>>>;
+export type FocusRow = Readonly<Partial<Record<ColumnName, string>>>;
 
-/** The names of the columns, and of those with numbers. */
-export const COLUMN_NAMES: readonly string[] = FOCUS_COLUMNS.map(({ name }) => name);
-export const FIGURES: readonly string[] = FOCUS_COLUMNS.filter(
-  ({ type }) => type === 'Decimal',
-).map(({ name }) => name);
+/** The columns of a file in order, by version (docs/reference/focus.md#columns). */
+export const FOCUS_COLUMNS: Readonly<Record<FocusVersion, readonly Column[]>> = {
+  '1.2': columnsOf('1.2'),
+  '1.4': columnsOf('1.4'),
+};
 
-/** The cells of a row in the order of the columns; null is the empty text. */
-export function cellsOf(row: FocusRow): readonly string[] {
-  return FOCUS_COLUMNS.map(({ name }) => row[name] ?? '');
+function columnsOf(version: FocusVersion): readonly Column[] {
+  const all: readonly Column[] = COLUMNS;
+  return all.filter(({ only = version }) => only === version);
 }

@@ -28,6 +28,7 @@ const OCTOBER: BillingMonth = {
   from: Date.UTC(2026, 9),
   to: Date.UTC(2026, 10),
   grain: 'hour',
+  focusVersion: '1.2',
 };
 const HOUR = 3_600_000;
 
@@ -216,6 +217,7 @@ describe('a FOCUS file', () => {
           from: Date.UTC(2026, index),
           to: Date.UTC(2026, index + 1),
           grain,
+          focusVersion: OCTOBER.focusVersion,
         }));
         const rows: FocusRow[] = [];
         for (const period of months) {

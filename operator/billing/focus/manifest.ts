@@ -1,12 +1,10 @@
 import { hash } from 'node:crypto';
 import { COST_PLACES } from '../../model/pricing/charges.ts';
 import { formatInstant } from '../../model/window.ts';
+import type { FocusVersion } from '../../settings/settings.ts';
 import { FOCUS_COLUMNS } from './columns.ts';
 import type { FocusSums } from './focus-file.ts';
 import type { BillingMonth } from './rows.ts';
-
-/** The version of the rows. The columns of 1.3 stand beside those of 1.2. */
-export const FOCUS_VERSION = '1.2';
 
 /** A written file. */
 export interface FileEntry {
@@ -44,7 +42,7 @@ export function manifestOf(parts: ManifestParts): object {
   const measured = since !== undefined && since <= month.from;
   const isGapless = gaps?.open.length === 0 && gaps.ended.length === 0;
   return {
-    focus_version: FOCUS_VERSION,
+    focus_version: month.focusVersion,
     month: new Date(month.from).toISOString().slice(0, 7),
     grain: month.grain,
     tenant,
@@ -57,26 +55,28 @@ export function manifestOf(parts: ManifestParts): object {
     files,
     sums,
     gaps,
-    schema: {
-      SchemaId: SCHEMA_ID,
-      FocusVersion: FOCUS_VERSION,
-      DataGenerator: 'meterfeed',
-      DataGeneratorVersion: version,
-      ColumnDefinition: COLUMNS,
-    },
+    schema: schemaOf(month.focusVersion, version),
   };
 }
 
 /** The most digits of a number, and those after the point. */
 const DECIMAL = { NumericPrecision: 38, NumberScale: COST_PLACES };
 
-const COLUMNS = FOCUS_COLUMNS.map(({ name, type }) => ({
-  ColumnName: name,
-  DataType: type,
-  ...(type === 'Decimal' && DECIMAL),
-  ...(name === 'Tags' && { ProviderTagPrefixes: ['meterfeed/'] }),
-  ...((name === 'ProviderName' || name === 'PublisherName') && { Deprecated: true }),
-}));
-
-/** The same for all files with the same columns. */
-const SCHEMA_ID = `meterfeed-focus-${FOCUS_VERSION}-${hash('sha256', JSON.stringify(COLUMNS), 'hex').slice(0, 12)}`;
+/** The Schema object of FOCUS. Its id is the same for all files with the same columns. */
+function schemaOf(focusVersion: FocusVersion, version: string): object {
+  const columns = FOCUS_COLUMNS[focusVersion].map(({ name, type }) => ({
+    ColumnName: name,
+    DataType: type,
+    ...(type === 'Decimal' && DECIMAL),
+    ...(name === 'Tags' && { ProviderTagPrefixes: ['meterfeed/'] }),
+    ...((name === 'ProviderName' || name === 'PublisherName') && { Deprecated: true }),
+  }));
+  const digest = hash('sha256', JSON.stringify(columns), 'hex').slice(0, 12);
+  return {
+    SchemaId: `meterfeed-focus-${focusVersion}-${digest}`,
+    FocusVersion: focusVersion,
+    DataGenerator: 'meterfeed',
+    DataGeneratorVersion: version,
+    ColumnDefinition: columns,
+  };
+}

@@ -1,7 +1,8 @@
 import { zstdCompressSync } from 'node:zlib';
 import { ByteWriter, ParquetWriter, type SchemaElement } from 'hyparquet-writer';
 import { COST_PLACES } from '../../model/pricing/charges.ts';
-import { FOCUS_COLUMNS, type FocusRow } from './columns.ts';
+import type { FocusVersion } from '../../settings/settings.ts';
+import { type Column, FOCUS_COLUMNS, type FocusRow } from './columns.ts';
 
 /** Most digits of a number in a Parquet file, and its bytes. */
 const PRECISION = 38;
@@ -12,7 +13,7 @@ const GROUP_ROWS = 2_000;
 /** The types of the columns, with the conversion of a cell that is not written as text. */
 const TYPES: Readonly<
   Record<
-    (typeof FOCUS_COLUMNS)[number]['type'],
+    Column['type'],
     { readonly element: Omit<SchemaElement, 'name'>; readonly convert?: (cell: string) => bigint }
   >
 > = {
@@ -38,27 +39,35 @@ const TYPES: Readonly<
   },
 };
 
-const SCHEMA: SchemaElement[] = [
-  { name: 'root', num_children: FOCUS_COLUMNS.length },
-  ...FOCUS_COLUMNS.map(({ name, type }) => ({
-    name,
-    repetition_type: 'OPTIONAL' as const,
-    ...TYPES[type].element,
-  })),
-];
+function schemaOf(columns: readonly Column[]): SchemaElement[] {
+  return [
+    { name: 'root', num_children: columns.length },
+    ...columns.map(({ name, type }) => ({
+      name,
+      repetition_type: 'OPTIONAL' as const,
+      ...TYPES[type].element,
+    })),
+  ];
+}
 
 /** Encodes rows as a Parquet file. Numbers are exact decimals, absent values are null. */
 export class ParquetFile {
+  readonly #columns: readonly Column[];
   readonly #writer = new ByteWriter();
-  readonly #parquet = new ParquetWriter({
-    writer: this.#writer,
-    schema: SCHEMA,
-    codec: 'ZSTD',
-    statistics: false,
-    compressors: { ZSTD: (bytes) => zstdCompressSync(bytes) },
-    createdBy: 'meterfeed',
-  });
+  readonly #parquet: ParquetWriter;
   #group: FocusRow[] = [];
+
+  constructor(version: FocusVersion) {
+    this.#columns = FOCUS_COLUMNS[version];
+    this.#parquet = new ParquetWriter({
+      writer: this.#writer,
+      schema: schemaOf(this.#columns),
+      codec: 'ZSTD',
+      statistics: false,
+      compressors: { ZSTD: (bytes) => zstdCompressSync(bytes) },
+      createdBy: 'meterfeed',
+    });
+  }
 
   add(row: FocusRow): void {
     this.#group.push(row);
@@ -73,7 +82,7 @@ export class ParquetFile {
   }
 
   #encode(): void {
-    const columnData = FOCUS_COLUMNS.map(({ name, type }) => {
+    const columnData = this.#columns.map(({ name, type }) => {
       const cells = this.#group.map((row) => row[name]);
       const { convert } = TYPES[type];
       if (convert === undefined) return { name, data: cells };

@@ -5,6 +5,7 @@ import { DECIMAL_PLACES } from '../../model/decimal.ts';
 import { PERIOD_MS, type PeriodKind } from '../../model/periods.ts';
 import { COST_PLACES } from '../../model/pricing/charges.ts';
 import { formatInstant, type TimeRange } from '../../model/window.ts';
+import type { FocusVersion } from '../../settings/settings.ts';
 import type { UsageItem } from '../usage/usage-sums.ts';
 import type { FocusRow } from './columns.ts';
 import type { ChargedUsage, LineRounding } from './month-charges.ts';
@@ -24,9 +25,10 @@ export interface FocusNames {
   readonly cluster: (id: string) => string | undefined;
 }
 
-/** The calendar month of a file. */
+/** The calendar month of a file, and which rows and columns the file has. */
 export interface BillingMonth extends TimeRange {
   readonly grain: PeriodKind;
+  readonly focusVersion: FocusVersion;
 }
 
 const PRICE_PLACES = COST_PLACES - DECIMAL_PLACES;

@@ -281,6 +281,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
         export: {
           format: 'parquet',
           grain: 'hour',
+          version: '1.2',
           bucket: {
             endpoint: 'https://s3.eu-central-1.amazonaws.com',
             region: 'eu-central-1',
@@ -323,7 +324,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
         ],
       },
     },
-    { focus: { export: { format: 'csv', grain: 'day', directory: '/export' } } },
+    { focus: { export: { format: 'csv', grain: 'day', version: '1.4', directory: '/export' } } },
     {
       prometheus: {
         url: 'https://prometheus.example.com/tenants/platform',

@@ -1,4 +1,4 @@
-import { type FileEntry, FOCUS_VERSION } from '../../billing/focus/manifest.ts';
+import type { FileEntry } from '../../billing/focus/manifest.ts';
 import { TimeSlice } from '../../telemetry/time-slice.ts';
 import { readCsvFile } from '../csv.ts';
 import { FileCount, focusLines } from '../focus-csv.ts';
@@ -9,8 +9,6 @@ import type { Route, RouteContext } from '../route.ts';
 import { tenantOf } from '../scope.ts';
 import { goneSignal, streamLines } from '../stream-lines.ts';
 import { readMonth } from './months.ts';
-
-const KIND = `focus-${FOCUS_VERSION}`;
 
 /** GET /api/v1/focus: the charges of a month as FOCUS rows (docs/reference/focus.md). */
 export function focusRoute(context: RouteContext, scans: Scans): Route {
@@ -24,11 +22,13 @@ export function focusRoute(context: RouteContext, scans: Scans): Route {
     summary: 'the charges of a month as a FOCUS file, with a manifest',
     handlers: [
       async (request, response) => {
-        const query = readQuery(request, ['month', 'tenant', 'grain', 'format']);
+        const query = readQuery(request, ['month', 'tenant', 'grain', 'format', 'version']);
         const [year, index] = readMonth(query.get('month') ?? '', clock.now());
         const grain = readChoice(query, 'grain', ['hour', 'day']);
         const format = readChoice(query, 'format', ['csv', 'manifest']);
-        const month = { from: Date.UTC(year, index), to: Date.UTC(year, index + 1), grain };
+        const focusVersion = readChoice(query, 'version', ['1.2', '1.4']);
+        const range = { from: Date.UTC(year, index), to: Date.UTC(year, index + 1) };
+        const month = { ...range, grain, focusVersion };
         const { file, manifest } = await focusMonth(context, {
           month,
           tenant: query.get('tenant'),
@@ -36,8 +36,8 @@ export function focusRoute(context: RouteContext, scans: Scans): Route {
           signal: goneSignal(response),
         });
         scans.hold(1, response);
-        const name = readCsvFile(query, month, clock.now()).name(KIND, 'csv');
-        const lines = focusLines(file.rows(), new TimeSlice(clock));
+        const name = readCsvFile(query, month, clock.now()).name(`focus-${focusVersion}`, 'csv');
+        const lines = focusLines(file.rows(), focusVersion, new TimeSlice(clock));
         if (format === 'csv') {
           response.attachment(name).type('text/csv');
           await streamLines(response, lines);
