@@ -118,7 +118,10 @@ function events(month: number): readonly UsageEvent[] {
 }
 
 /** A ledger with a month, of which every window is closed, and what its operator knows. */
-async function monthAt(month: number): Promise<{
+async function monthAt(
+  month: number,
+  downtime = false,
+): Promise<{
   readonly ledger: Ledger;
   readonly views: Pick<Views, 'settings' | 'discovery'>;
 }> {
@@ -130,6 +133,7 @@ async function monthAt(month: number): Promise<{
     focus: {
       provider: 'Example Cloud',
       hostProvider: 'Metal Inc',
+      downtime,
       services: [{ metric: 'tokens_used', name: 'Models', subcategory: 'Generative AI' }],
     },
   };
@@ -143,8 +147,9 @@ async function monthAt(month: number): Promise<{
 /** What the API answers to some paths about October. */
 export async function answersOfOctober(
   paths: readonly string[],
+  downtime = false,
 ): Promise<readonly Pick<CallResult, 'text' | 'json'>[]> {
-  const { ledger, views } = await monthAt(OCTOBER);
+  const { ledger, views } = await monthAt(OCTOBER, downtime);
   const usageDirectory = await mkdtemp(join(tmpdir(), 'focus-month-'));
   await using server = await startTestServer({ ledger, usageDirectory, views });
   const answers: CallResult[] = [];
@@ -155,17 +160,14 @@ export async function answersOfOctober(
 }
 
 /** The FOCUS files and the manifest of a closed month, as the API gives them. `csv14` has the columns of 1.4. */
-export async function focusMonth(): Promise<{
+export async function focusMonth(downtime = false): Promise<{
   readonly csv: string;
   readonly csv14: string;
   readonly manifest: unknown;
 }> {
   const path = 'focus?month=2026-10';
-  const [csv, csv14, manifest] = await answersOfOctober([
-    path,
-    `${path}&version=1.4`,
-    `${path}&format=manifest`,
-  ]);
+  const paths = [path, `${path}&version=1.4`, `${path}&format=manifest`];
+  const [csv, csv14, manifest] = await answersOfOctober(paths, downtime);
   return { csv: csv?.text ?? '', csv14: csv14?.text ?? '', manifest: manifest?.json };
 }
 

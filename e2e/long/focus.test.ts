@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { FocusExportSettings } from '../../operator/settings/settings.ts';
-import { exact, readCsv, type Row } from '../focus/checks.ts';
+import { exact, faultsOf, readCsv, type Row } from '../focus/checks.ts';
 import { answersOfOctober, exportLastMonth, focusMonth } from '../focus/month.ts';
 import { keysOf, type ObjectStore, REGION, startObjectStore } from '../focus/object-store.ts';
 import { convertTo14, gapsTo14, lint14 } from '../focus/toolkit.ts';
@@ -102,6 +102,18 @@ describe('focus-data-toolkit on the same month in the columns of FOCUS 1.4', () 
     const page = await readFile(PAGE, 'utf8');
     for (const name of Object.keys(gaps)) expect(page).toContain(`| ${name} |`);
   });
+});
+
+test('downtime as rows fails no other rule of either judge', async () => {
+  const month = await focusMonth(true);
+  const rows = readCsv(month.csv);
+  expect(rows.filter((row) => row['PricingQuantity'] === '0.0')).toMatchObject([
+    { x_Metric: 'tenant_gpu_downtime_hours', ConsumedQuantity: '2.0', BilledCost: '0.0' },
+  ]);
+  expect(faultsOf(rows)).toStrictEqual([]);
+  const { failed } = await validated(month.csv);
+  expect(failed.filter((rule) => !CONTRADICTIONS.includes(rule))).toStrictEqual([]);
+  expect(await lint14(await written(month.csv14))).toStrictEqual([]);
 });
 
 /** Unpriced, and informational. */

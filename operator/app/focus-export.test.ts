@@ -364,6 +364,25 @@ describe('the export of FOCUS files', () => {
     expect(await registry.metrics()).toContain(`${name} ${last}\n`);
   });
 
+  test('writes a day again when downtime gets rows', async () => {
+    const metric = 'tenant_gpu_downtime_hours';
+    const down = { ...used('acme', OCTOBER + 2 * DAY, '1.5'), id: 'down', metric };
+    await ledger.append({ events: [down] });
+    await pass();
+    const before = await written();
+    settings = { ...settings, focus: { services: [], downtime: true } };
+    await pass();
+    const after = await written();
+    const changed = filesOf('2026-10', after).filter(
+      ([name, bytes]) => before.get(name)?.equals(bytes) !== true,
+    );
+    expect(changed.map(([name]) => name)).toStrictEqual([day('2026-10', '2026-10-03')]);
+    const rows = (await rowsOf('2026-10')).filter((row) => row['x_Metric'] === metric);
+    expect(rows).toMatchObject([
+      { ConsumedQuantity: '1.5', PricingQuantity: '0.0', BilledCost: '0.0' },
+    ]);
+  });
+
   test('writes FOCUS 1.4 beside the files of 1.2, also as Parquet', async () => {
     await pass();
     const before = await written();

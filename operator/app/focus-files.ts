@@ -133,6 +133,7 @@ async function focusFile(
     },
     pricesOf: await pricesInForce(facts, settings, tenants),
     isCharged: (metric) => catalog.find(metric)?.informational !== true,
+    hasDowntime: policy.focus?.downtime === true,
     names: focusNames(policy.focus ?? { services: [] }, policy.portal?.name, clusterName, {
       metric: (code) => catalog.find(code),
       tenant: (id) => titles.get(id),

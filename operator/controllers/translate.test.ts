@@ -403,6 +403,7 @@ describe('the MeteringPolicy', () => {
           invoiceIssuer: 'Reseller Ltd',
           hostProvider: 'Metal Inc',
           services: [{ metric: 'tokens_used', name: 'Models', subcategory: 'Generative AI' }],
+          downtime: true,
         },
         enforcement: {
           mode: 'enforce',

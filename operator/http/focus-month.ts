@@ -59,6 +59,7 @@ export async function focusMonth(context: FocusContext, query: FocusQuery): Prom
       (await totals()?.late(name, { tenant, signal })) ?? { brought: [], moved: [] },
     pricesOf: await pricesInForce(ledger, settings, [...tenants.values()]),
     isCharged: (metric) => catalog.find(metric)?.informational !== true,
+    hasDowntime: settings.focus.downtime === true,
     names: focusNames(settings.focus, settings.portal.name, settings.identity.clusterName, {
       metric: (code) => catalog.find(code),
       tenant: (id) => tenants.get(id)?.displayName,

@@ -383,6 +383,7 @@ export interface MeteringPolicySpec {
     publisher?: string;
     invoiceIssuer?: string;
     hostProvider?: string;
+    downtime?: boolean;
     export?: {
       format?: 'parquet' | 'csv';
       grain?: 'hour' | 'day';

@@ -147,6 +147,8 @@ export interface FocusSettings {
     /** One of FOCUS, such as `Generative AI`. It implies the category. */
     readonly subcategory: string;
   }[];
+  /** Whether GPU downtime has rows, at no cost. Absent: false. */
+  readonly downtime?: boolean;
   /** Absent: no files are written. */
   readonly export?: FocusExportSettings;
 }

@@ -63,7 +63,12 @@ async function fileOf(
   {
     late = async () => NONE,
     period = OCTOBER,
-  }: { late?: (month: string) => Promise<Late>; period?: BillingMonth } = {},
+    hasDowntime = false,
+  }: {
+    late?: (month: string) => Promise<Late>;
+    period?: BillingMonth;
+    hasDowntime?: boolean;
+  } = {},
 ) {
   const month = { ...period, grain };
   const file = new FocusFile({
@@ -78,6 +83,7 @@ async function fileOf(
     late,
     pricesOf,
     isCharged: (metric) => metric !== DOWN,
+    hasDowntime,
     names: NAMES,
   });
   const rows: FocusRow[] = [];
@@ -245,6 +251,38 @@ describe('a FOCUS file', () => {
         ).toBe(true);
       },
     );
+    await fc.assert(property, { numRuns: 200 });
+  });
+
+  test('with downtime has its hours in rows of no cost, and all other rows as they are', async () => {
+    const columns = ['BilledCost', 'EffectiveCost', 'ListCost', 'ContractedCost'] as const;
+    const property = fc.asyncProperty(books, someUsage, async (book, items) => {
+      const ledger = priced(book, items);
+      const [without, { rows, sums }] = await Promise.all([
+        fileOf(ledger),
+        fileOf(ledger, true, 'hour', { hasDowntime: true }),
+      ]);
+      const down = rows.filter((row) => row.x_Metric === DOWN);
+      expect(rows.filter((row) => row.x_Metric !== DOWN)).toStrictEqual(without.rows);
+      expect(sums).toStrictEqual(without.sums);
+      for (const tenant of ['acme', 'burst', 'free']) {
+        const mine = down.filter((row) => row.BillingAccountId === tenant);
+        const measured = sums.not_charged.find((sum) => sum.tenant === tenant);
+        // No row can name the currency of a tenant whose plan has no prices.
+        const hours = tenant === 'free' ? '0.0' : (measured?.quantity ?? '0.0');
+        expect(total(mine, 'ConsumedQuantity')).toBe(exact(hours));
+      }
+      for (const row of down) {
+        for (const column of columns) expect(row[column]).toBe('0.0');
+        expect(row).toMatchObject({
+          ChargeCategory: 'Usage',
+          PricingQuantity: '0.0',
+          ListUnitPrice: '0.0',
+          SkuPriceId: expect.stringMatching(/^tenant-standard\/free\/tenant_gpu_downtime_hours/),
+        });
+      }
+      expect(new Set(rows.map((row) => row.x_RowId)).size).toBe(rows.length);
+    });
     await fc.assert(property, { numRuns: 200 });
   });
 

@@ -3,14 +3,22 @@ import { DECIMAL_PLACES, nanosFromDecimal } from '../../model/decimal.ts';
 import { monthOf, monthRange, PERIOD_MS, periodOf } from '../../model/periods.ts';
 import { COST_PLACES } from '../../model/pricing/charges.ts';
 import { formatInstant, type TimeRange } from '../../model/window.ts';
+import { pricingOf } from '../usage/cost-sums.ts';
 import type { PricesOf } from '../usage/plan-prices.ts';
 import type { UsageItem } from '../usage/usage-sums.ts';
 import type { LateUsage, SummedUsage } from '../usage/late-usage.ts';
 import type { FocusRow } from './columns.ts';
 import { type ChargedUsage, type LineRounding, MonthCharges } from './month-charges.ts';
 import { type AddUsage, PeriodSums, usageInOrder, usageKey, without } from './period-usage.ts';
-import { type BillingMonth, type FocusNames, numberText, roundingRow, usageRow } from './rows.ts';
-import { focusUnit } from './services.ts';
+import {
+  type BillingMonth,
+  type FocusNames,
+  numberText,
+  roundingRow,
+  unchargedRow,
+  usageRow,
+} from './rows.ts';
+import { DOWNTIME, focusUnit } from './services.ts';
 
 /** Sums of a file, for comparison with `/api/v1/usage` and `/api/v1/costs`. */
 export interface FocusSums {
@@ -43,6 +51,8 @@ interface FocusFileOptions {
   readonly pricesOf: PricesOf;
   /** Whether usage of a metric is charged; informational metrics are not. */
   readonly isCharged: (metric: string) => boolean;
+  /** Whether GPU downtime has rows. */
+  readonly hasDowntime: boolean;
   readonly names: FocusNames;
 }
 
@@ -148,7 +158,20 @@ export class FocusFile {
       for (const one of this.#charge(usage, charges)) {
         yield usageRow(one, month, names, correctedIn);
       }
+      const down = this.#downtime(usage, correctedIn);
+      if (down !== undefined) yield down;
     }
+  }
+
+  /** The row of GPU downtime, where it is wanted and the plan of its tenant has a currency. */
+  #downtime(usage: SummedUsage, correctedIn?: string): FocusRow | undefined {
+    const { hasDowntime, pricesOf, month, names } = this.#options;
+    const { item } = usage;
+    if (!hasDowntime || item.metric !== DOWNTIME || nanosFromDecimal(item.quantity) === 0n) {
+      return undefined;
+    }
+    const { prices } = pricingOf(item, pricesOf);
+    return prices && unchargedRow({ ...usage, prices }, month, names, correctedIn);
   }
 
   #rounding(roundings: readonly LineRounding[], period: TimeRange, correctedIn?: string): FocusDay {
@@ -183,9 +206,11 @@ export class FocusFile {
   }
 
   /** All that the rows of some usage depend on. */
-  #describe({ item, events }: SummedUsage, charges: MonthCharges): string {
+  #describe(summed: SummedUsage, charges: MonthCharges): string {
+    const { item, events } = summed;
     const { month, names, isCharged } = this.#options;
-    const usage = `${usageKey(item)} ${item.quantity} ${events}\n`;
+    const down = JSON.stringify(this.#downtime(summed)) ?? '';
+    const usage = `${usageKey(item)} ${item.quantity} ${events}${down}\n`;
     const line = isCharged(item.metric) ? charges.lineOf(item) : undefined;
     if (line === undefined) return usage;
     const { prices, price, tiers } = line;

@@ -1,11 +1,13 @@
 import { hash } from 'node:crypto';
 import { sortedEntries } from '../../model/bytewise.ts';
 import type { MetricDefinition } from '../../model/catalog.ts';
-import { DECIMAL_PLACES } from '../../model/decimal.ts';
+import { DECIMAL_PLACES, nanosFromDecimal } from '../../model/decimal.ts';
 import { PERIOD_MS, type PeriodKind } from '../../model/periods.ts';
 import { COST_PLACES } from '../../model/pricing/charges.ts';
+import type { FoundPrice } from '../../model/pricing/find-price.ts';
 import { formatInstant, type TimeRange } from '../../model/window.ts';
 import type { FocusVersion } from '../../settings/settings.ts';
+import type { SummedUsage } from '../usage/late-usage.ts';
 import type { UsageItem } from '../usage/usage-sums.ts';
 import type { FocusRow } from './columns.ts';
 import type { ChargedUsage, LineRounding } from './month-charges.ts';
@@ -93,6 +95,29 @@ export function usageRow(
     x_RowId: rowId(`${usageKey(item)}#${tier}`, correctedIn),
     x_Source: source,
     x_Tier: `${tier}.0`,
+  };
+}
+
+/** The price of what is never charged. */
+const FREE: FoundPrice = {
+  name: 'free',
+  from: '',
+  match: {},
+  charge: { kind: 'flat', includedNanos: 0n, picos: 0n },
+};
+
+/** The row of usage that costs nothing and of which no quantity is charged. See {@link usageRow}. */
+export function unchargedRow(
+  usage: SummedUsage & Pick<ChargedUsage, 'prices'>,
+  month: BillingMonth,
+  names: FocusNames,
+  correctedIn?: string,
+): FocusRow {
+  const nanos = nanosFromDecimal(usage.item.quantity);
+  const free = { ...usage, price: FREE, tier: 1, nanos, picos: 0n };
+  return {
+    ...usageRow(free, month, names, correctedIn),
+    PricingQuantity: numberText(0n, DECIMAL_PLACES),
   };
 }
 

@@ -53,12 +53,16 @@ export function categoryOf(subcategory: string): string | undefined {
   return CATEGORY_OF.get(subcategory);
 }
 
+/** The metric of GPUs that were down, which is never charged. */
+export const DOWNTIME = 'tenant_gpu_downtime_hours';
+
 /** The services of the operator's own metrics, and their subcategories. */
 const OWN: ReadonlyMap<string, readonly [name: string, subcategory: string]> = new Map([
   ['tenant_cpu_core_hours', ['Tenant clusters', 'Containers']],
   ['tenant_memory_gb_hours', ['Tenant clusters', 'Containers']],
   ['tenant_instance_hours', ['Tenant clusters', 'Containers']],
   ['tenant_gpu_hours', ['Tenant clusters', 'Containers']],
+  [DOWNTIME, ['Tenant clusters', 'Containers']],
   ['tenant_private_node_hours', ['Private nodes', 'Virtual Machines']],
   ['tenant_storage_gb_hours', ['Tenant cluster storage', 'Block Storage']],
   ['tenant_network_egress_gb', ['Network egress', 'Network Connectivity']],

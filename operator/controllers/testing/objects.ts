@@ -278,6 +278,7 @@ export const COMPLETE_SPECS: Readonly<Record<Plural, readonly object[]>> = {
         invoiceIssuer: 'Reseller Ltd',
         hostProvider: 'Metal Inc',
         services: [{ metric: 'tokens_used', name: 'Models', subcategory: 'Generative AI' }],
+        downtime: true,
         export: {
           format: 'parquet',
           grain: 'hour',
