@@ -104,7 +104,7 @@ describe('focus-data-toolkit on the same month in the columns of FOCUS 1.4', () 
   });
 });
 
-test('downtime as rows fails no other rule of either judge', async () => {
+test('downtime as rows fails no other rule of the validator and the toolkit', async () => {
   const month = await focusMonth(true);
   const rows = readCsv(month.csv);
   expect(rows.filter((row) => row['PricingQuantity'] === '0.0')).toMatchObject([

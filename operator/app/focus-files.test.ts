@@ -171,12 +171,17 @@ describe('FOCUS files of the ledger tool', () => {
     expect((await readFile(join(out, 'focus-1.2/cost-and-usage', path))).length).toBeGreaterThan(0);
   });
 
-  test('take names from a MeteringPolicy, and one tenant on request', async () => {
+  test('take names from a MeteringPolicy, downtime where it says so, and one tenant on request', async () => {
+    const metric = 'tenant_gpu_downtime_hours';
+    const down = { ...testEvent({ tenant: 'burst', windowStart: OCTOBER }), id: 'down', metric };
+    await ledger.append({ events: [down] });
     await ledger.close();
     const policyFile = join(out, 'policy.yaml');
-    await writeFile(policyFile, 'spec: { focus: { provider: Example Cloud } }');
+    const policy = 'provider: Example Cloud, downtime: true';
+    await writeFile(policyFile, `spec: { focus: { ${policy} } }`);
     await writeFocusFiles(request({ policyFile, tenant: 'burst' }));
     const lines = await written();
+    expect(lines.filter((line) => line.includes(`,${metric},`))).toHaveLength(1);
     expect(lines.length).toBeGreaterThan(40);
     expect(lines.every((line) => line.includes(',Example Cloud,'))).toBe(true);
     expect(lines.some((line) => line.includes(',acme,'))).toBe(false);

@@ -3,6 +3,13 @@ import type { FocusVersion } from '../../settings/settings.ts';
 /** The type of a column's values in the schema of a file. */
 type DataType = 'String' | 'Decimal' | 'Date/Time' | 'JSON';
 
+interface DescribedColumn {
+  readonly name: string;
+  readonly type: DataType;
+  /** The only version that has the column; undefined for all. */
+  readonly only?: FocusVersion;
+}
+
 /** The columns of all versions in order: those of FOCUS by name, then our own. */
 const COLUMNS = [
   { name: 'AvailabilityZone', type: 'String' },
@@ -61,32 +68,25 @@ const COLUMNS = [
   { name: 'x_RowId', type: 'String' },
   { name: 'x_Source', type: 'String' },
   { name: 'x_Tier', type: 'Decimal' },
-] as const satisfies readonly {
-  readonly name: string;
-  readonly type: DataType;
-  readonly only?: FocusVersion;
-}[];
+] as const satisfies readonly DescribedColumn[];
 
 type ColumnName = (typeof COLUMNS)[number]['name'];
 
 /** A column of a file. */
-export interface Column {
+export interface FocusColumn extends DescribedColumn {
   readonly name: ColumnName;
-  readonly type: DataType;
-  /** The only version that has the column; undefined for all. */
-  readonly only?: FocusVersion;
 }
 
 /** One row by column. An absent value is null. */
 export type FocusRow = Readonly<Partial<Record<ColumnName, string>>>;
 
 /** The columns of a file in order, by version (docs/reference/focus.md#columns). */
-export const FOCUS_COLUMNS: Readonly<Record<FocusVersion, readonly Column[]>> = {
+export const FOCUS_COLUMNS: Readonly<Record<FocusVersion, readonly FocusColumn[]>> = {
   '1.2': columnsOf('1.2'),
   '1.4': columnsOf('1.4'),
 };
 
-function columnsOf(version: FocusVersion): readonly Column[] {
-  const all: readonly Column[] = COLUMNS;
+function columnsOf(version: FocusVersion): readonly FocusColumn[] {
+  const all: readonly FocusColumn[] = COLUMNS;
   return all.filter(({ only = version }) => only === version);
 }

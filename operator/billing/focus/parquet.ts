@@ -2,7 +2,7 @@ import { zstdCompressSync } from 'node:zlib';
 import { ByteWriter, ParquetWriter, type SchemaElement } from 'hyparquet-writer';
 import { COST_PLACES } from '../../model/pricing/charges.ts';
 import type { FocusVersion } from '../../settings/settings.ts';
-import { type Column, FOCUS_COLUMNS, type FocusRow } from './columns.ts';
+import { type FocusColumn, FOCUS_COLUMNS, type FocusRow } from './columns.ts';
 
 /** Most digits of a number in a Parquet file, and its bytes. */
 const PRECISION = 38;
@@ -13,7 +13,7 @@ const GROUP_ROWS = 2_000;
 /** The types of the columns, with the conversion of a cell that is not written as text. */
 const TYPES: Readonly<
   Record<
-    Column['type'],
+    FocusColumn['type'],
     { readonly element: Omit<SchemaElement, 'name'>; readonly convert?: (cell: string) => bigint }
   >
 > = {
@@ -39,7 +39,7 @@ const TYPES: Readonly<
   },
 };
 
-function schemaOf(columns: readonly Column[]): SchemaElement[] {
+function schemaOf(columns: readonly FocusColumn[]): SchemaElement[] {
   return [
     { name: 'root', num_children: columns.length },
     ...columns.map(({ name, type }) => ({
@@ -52,7 +52,7 @@ function schemaOf(columns: readonly Column[]): SchemaElement[] {
 
 /** Encodes rows as a Parquet file. Numbers are exact decimals, absent values are null. */
 export class ParquetFile {
-  readonly #columns: readonly Column[];
+  readonly #columns: readonly FocusColumn[];
   readonly #writer = new ByteWriter();
   readonly #parquet: ParquetWriter;
   #group: FocusRow[] = [];

@@ -27,7 +27,7 @@ export interface FocusNames {
   readonly cluster: (id: string) => string | undefined;
 }
 
-/** The calendar month of a file, and which rows and columns the file has. */
+/** The calendar month of a file, with the length of its charge periods and its columns. */
 export interface BillingMonth extends TimeRange {
   readonly grain: PeriodKind;
   readonly focusVersion: FocusVersion;
@@ -106,7 +106,7 @@ const FREE: FoundPrice = {
   charge: { kind: 'flat', includedNanos: 0n, picos: 0n },
 };
 
-/** The row of usage that costs nothing and of which no quantity is charged. See {@link usageRow}. */
+/** The row of usage of which nothing is charged, at a price of 0. See {@link usageRow}. */
 export function unchargedRow(
   usage: SummedUsage & Pick<ChargedUsage, 'prices'>,
   month: BillingMonth,

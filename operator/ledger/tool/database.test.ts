@@ -103,6 +103,12 @@ test('the FOCUS file of a month comes from a database as from files, while an op
     period_status: 'Open',
     files: [{ name: data, rows: 4 }],
   });
+  const newer = await tool('focus', '--month', '2026-11', '--out', out, '--focus-version', '1.4');
+  expect(newer.output.trim().split('\n')).toStrictEqual(
+    [data, manifest].map((name) => name.replace('focus-1.2/', 'focus-1.4/')),
+  );
+  const unknown = await tool('focus', '--month', '2026-11', '--out', out, '--focus-version', '1.3');
+  expect(unknown.code).toBe(2);
   const wrong = await tool('focus', '--month', '2026-13', '--out', out);
   expect(wrong).toMatchObject({
     code: 2,
