@@ -28,8 +28,8 @@ export default defineConfig({
     exclude: ['**/node_modules/**', 'e2e/long/**'],
     globalSetup: ['e2e/control-plane/global-setup.ts'],
     pool: 'forks',
-    // Of two processors the long tests leave one idle.
-    maxWorkers: 3,
+    // Two processors suffice, because long tests wait most of the time.
+    maxWorkers: 4,
     sequence: { sequencer: LongFirst },
     testTimeout: 30_000,
     hookTimeout: 60_000,

@@ -7,7 +7,7 @@ import { steadyLoad, type SteadyResult } from './steady-load.ts';
  * second. Each tenant has a prepaid balance and 15 sums that no window has closed.
  */
 const RATE = 2_000;
-const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 10);
+const SECONDS = Number(process.env['BENCH_SECONDS'] ?? 20);
 const TOKEN = 'bench-token-of-access-checks';
 
 const child = fork(new URL('access-server.ts', import.meta.url), [TOKEN]);
