@@ -23,6 +23,7 @@ interface Side {
 const sides = { intake: await start('intake'), bare: await start('bare') };
 await load(sides.intake, 1, 1);
 await load(sides.bare, 1, 1);
+const before = { intake: await steady(sides.intake), bare: await steady(sides.bare) };
 const single = { intake: [] as Result[], bare: [] as Result[] };
 const batched: Result[] = [];
 for (let pass = 0; pass < PASSES; pass++) {
@@ -30,8 +31,7 @@ for (let pass = 0; pass < PASSES; pass++) {
   single.bare.push(await load(sides.bare, 1, SECONDS));
   batched.push(await load(sides.intake, BATCH, SECONDS));
 }
-const steadyIntake = await steady(sides.intake);
-const steadyBare = await steady(sides.bare);
+const after = { intake: await steady(sides.intake), bare: await steady(sides.bare) };
 for (const { child } of Object.values(sides)) child.disconnect();
 
 const rate = ({ requests }: Result): number => requests.average;
@@ -43,8 +43,10 @@ report(
   median(single.intake.map((one, pass) => rate(one) / rate(single.bare[pass] ?? one))),
   'ratio',
 );
-report('p99_ms', steadyIntake.p99, `ms at ${STEADY} requests/s`);
-report('p99_ms_bare', steadyBare.p99, `ms at ${STEADY} requests/s`);
+report('p99_ms', before.intake.p99, `ms at ${STEADY} requests/s`);
+report('p99_ms_bare', before.bare.p99, `ms at ${STEADY} requests/s`);
+report('p99_ms_after_load', after.intake.p99, `ms at ${STEADY} requests/s`);
+report('p99_ms_after_load_bare', after.bare.p99, `ms at ${STEADY} requests/s`);
 
 async function start(kind: string): Promise<Side> {
   const child = fork(new URL('intake-server.ts', import.meta.url), [kind]);
