@@ -29,10 +29,11 @@ try {
   await fill();
   const begin = performance.now();
   const killed = await write(WINDOWS / HOUR_WINDOWS / 24 / 2);
-  const { rss, cpuSeconds } = await write();
+  const { rss, anonymous, cpuSeconds } = await write();
   report('seconds', (performance.now() - begin) / 1_000, 's', `${EVENTS} events, killed once`);
   report('cpu_seconds', cpuSeconds, 's', 'the second attempt, all threads');
   report('rss', Math.max(rss, killed.rss) / MIB, 'MiB', `${EVENTS} events`);
+  report('anonymous', Math.max(anonymous, killed.anonymous) / MIB, 'MiB', 'without mapped files');
   const files = 'focus-1.2/cost-and-usage/*/*/part-*.parquet';
   const query = `SELECT count(*), count(DISTINCT x_RowId), sum(x_Events) FROM read_parquet('${files}')`;
   const [[rows, distinct, events] = []] = await duckdb(query, out);
@@ -60,10 +61,16 @@ async function fill(): Promise<void> {
   await opened.ledger.close();
 }
 
-/** Runs the writer, to its end or until some files are there. Resolves to its largest memory, bytes. */
-async function write(
-  files = Infinity,
-): Promise<{ readonly rss: number; readonly cpuSeconds: number }> {
+interface Written {
+  /** The largest resident memory, bytes. */
+  readonly rss: number;
+  /** Without the files of the ledger, which LevelDB maps and the kernel takes back when it needs room. */
+  readonly anonymous: number;
+  readonly cpuSeconds: number;
+}
+
+/** Runs the writer, to its end or until some files are there. */
+async function write(files = Infinity): Promise<Written> {
   const tenants = Array.from(
     { length: SERIES / METRICS },
     (_, index) => `tenant-vcluster-team-${index}-main`,
@@ -75,25 +82,25 @@ async function write(
   let text = '';
   child.stdout.on('data', (chunk: Buffer) => void (text += chunk.toString()));
   const ended = once(child, 'exit');
-  let rss = 0;
+  const most = { rss: 0, anonymous: 0 };
   while (child.exitCode === null) {
-    rss = Math.max(rss, await memoryOf(child.pid));
+    const status = await readFile(`/proc/${child.pid}/status`, 'utf8').catch(() => '');
+    most.rss = Math.max(most.rss, fieldOf(status, 'VmHWM'));
+    most.anonymous = Math.max(most.anonymous, fieldOf(status, 'RssAnon'));
     if (existsSync(out) && globSync('**/*.parquet', { cwd: out }).length >= files) {
       child.kill('SIGKILL');
       await ended;
-      return { rss, cpuSeconds: 0 };
+      return { ...most, cpuSeconds: 0 };
     }
     await new Promise((done) => setTimeout(done, POLL_MS));
   }
   if (child.exitCode !== 0) throw new Error(`focus-writer: exit code ${child.exitCode}`);
-  const [largest, cpuSeconds] = text.split(' ').map(Number);
-  return { rss: largest ?? 0, cpuSeconds: cpuSeconds ?? 0 };
+  return { ...most, cpuSeconds: Number(text) };
 }
 
-/** The largest resident memory of a process so far, bytes. */
-async function memoryOf(pid: number | undefined): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
-  return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1] ?? 0) * 1_024;
+/** A size in the status of a process, bytes. */
+function fieldOf(status: string, name: string): number {
+  return Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(status)?.[1] ?? 0) * 1_024;
 }
 
 function report(figure: string, value: number, unit: string, of: string): void {
