@@ -1,4 +1,4 @@
-import { Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import { isoTime } from '../http/presentation.ts';
 import type { Portal } from '../http/portal/portal.ts';
 import { pause } from '../kubernetes/abort.ts';
@@ -11,6 +11,7 @@ import { isSuccess } from '../outbound/http-client.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import type { SettingsStore } from '../settings/settings.ts';
 import type { Clock } from '../telemetry/clock.ts';
+import { gaugesIn } from '../telemetry/gauges.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 /** Dependencies of the anchors. The connection and the clients write only as the leader. */
@@ -47,18 +48,17 @@ const INTERVAL_MS = 60_000;
  */
 export class Anchors {
   readonly #options: AnchorsOptions;
-  readonly #failing: Gauge;
   /** The last stored day by place. */
   readonly #stored = new Map<string, string>();
   #problems: readonly string[] = [];
 
   constructor(options: AnchorsOptions) {
     this.#options = options;
-    this.#failing = new Gauge({
-      name: 'meterfeed_anchors_failing',
-      help: 'Places of spec.anchors that lack the anchor of the day',
-      registers: [options.registry],
-    });
+    gaugesIn(options.registry)(
+      'meterfeed_anchors_failing',
+      'Places of spec.anchors that lack the anchor of the day',
+      () => this.#problems.length,
+    );
   }
 
   /** One line for each place that lacks the anchor of the day. */
@@ -73,7 +73,6 @@ export class Anchors {
       if (signal.aborted) return;
       const news = problems.filter((problem) => !this.#problems.includes(problem));
       for (const problem of news) logger.warn(`[ledger] no anchor is stored: ${problem}`);
-      this.#failing.set(problems.length);
       this.#problems = problems;
     }
   }

@@ -13,7 +13,12 @@ import type { Outbound } from '../outbound/outbound.ts';
 import type { FocusExportSettings } from '../settings/settings.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { TimeSlice } from '../telemetry/time-slice.ts';
-import { type FocusTarget, type PutOutcome, type WrittenMonth, writeMonth } from './focus-month.ts';
+import {
+  type FocusTarget,
+  type PutOutcome,
+  type WrittenMonth,
+  writeMonth,
+} from './write-focus-month.ts';
 
 export interface FocusExportOptions extends FocusContext {
   readonly logger: Logger;
@@ -180,12 +185,10 @@ export class FocusExport {
   }
 
   async #written(key: string, id: string): Promise<MonthRecord | undefined> {
-    for await (const [found, text] of this.#options.ledger.records(key)) {
-      // Only this class writes them.
-      const record = JSON.parse(text) as MonthRecord;
-      if (found === key && record.target === id) return record;
-    }
-    return undefined;
+    const text = await this.#options.ledger.record(key);
+    // Only this class writes them.
+    const record = text === undefined ? undefined : (JSON.parse(text) as MonthRecord);
+    return record?.target === id ? record : undefined;
   }
 
   #directory(path: string): FocusTarget {

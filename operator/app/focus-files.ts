@@ -23,7 +23,7 @@ import type { FocusFormat, PolicySettings } from '../settings/settings.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { TimeSlice } from '../telemetry/time-slice.ts';
 import { writeTo } from './focus-export.ts';
-import { writeMonth } from './focus-month.ts';
+import { writeMonth } from './write-focus-month.ts';
 import { type LedgerSums, sumLedger } from './focus-sums.ts';
 
 export interface FocusRequest {

@@ -1,6 +1,6 @@
 import type { Secret } from '../model/secret.ts';
 import { encodeKey, signatureHeaders } from './aws-signature.ts';
-import type { HttpClient } from './http-client.ts';
+import { type HttpClient, isSuccess } from './http-client.ts';
 
 interface BucketOptions {
   /** A client of {@link endpoint}. */
@@ -46,7 +46,7 @@ export class Bucket {
     const outcome = await client.request(sent);
     if (outcome.kind === 'failed') return outcome;
     const { status, body } = outcome;
-    if (status >= 200 && status < 300) return { kind: 'written' };
+    if (isSuccess(status)) return { kind: 'written' };
     const code = /<Code>(\w{1,64})<\/Code>/.exec(body)?.[1] ?? 'no code';
     return { kind: 'failed', reason: `PUT ${key}: bucket "${name}": HTTP ${status}: ${code}` };
   }

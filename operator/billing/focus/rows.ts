@@ -106,7 +106,7 @@ const FREE: FoundPrice = {
   charge: { kind: 'flat', includedNanos: 0n, picos: 0n },
 };
 
-/** The row of usage of which nothing is charged, at a price of 0. See {@link usageRow}. */
+/** The row of usage that costs nothing: its price is 0. See {@link usageRow}. */
 export function unchargedRow(
   usage: SummedUsage & Pick<ChargedUsage, 'prices'>,
   month: BillingMonth,
