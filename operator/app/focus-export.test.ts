@@ -45,6 +45,11 @@ const clock = { ...testClock, now: () => now };
 
 const logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
+/** Sums of the ledger in a directory of their own. */
+function summingIn(name: string): Summing {
+  return new Summing({ ledger, rollups: new LevelRollups(join(directory, name)), clock, logger });
+}
+
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'focus-export-'));
   out = join(directory, 'out');
@@ -56,12 +61,7 @@ beforeEach(async () => {
     priceOf('tenant_instance_hours', flat(0.0033), { name: LB, match: { sku: LB } }),
   ];
   settings = { ...testSettings(), pricing: { books: [bookOf(prices)] } };
-  summing = new Summing({
-    ledger,
-    rollups: new LevelRollups(join(directory, 'usage')),
-    clock,
-    logger,
-  });
+  summing = summingIn('usage');
   await ledger.append({
     events: [
       used('acme', OCTOBER, '2'),
@@ -268,12 +268,7 @@ describe('the export of FOCUS files', () => {
       ),
     );
     await ledger.append({ events: many, windowEnd: now });
-    const closing = new Summing({
-      ledger,
-      rollups: new LevelRollups(join(directory, 'behind')),
-      clock,
-      logger,
-    });
+    const closing = summingIn('behind');
     // Its own pass begins at the same time.
     await closing.open();
     await closing.closeMonth('2026-10', new AbortController().signal);
@@ -288,12 +283,7 @@ describe('the export of FOCUS files', () => {
     const { signal } = new AbortController();
     await summing.closeMonth('2026-10', signal);
     await ledger.append({ events: [used('burst', OCTOBER + 5 * DAY, '1.51')] });
-    const rebuilt = new Summing({
-      ledger,
-      rollups: new LevelRollups(join(directory, 'rebuilt')),
-      clock,
-      logger,
-    });
+    const rebuilt = summingIn('rebuilt');
     await rebuilt.open();
     // Closing a closed month again sums everything.
     await rebuilt.closeMonth('2026-10', signal);

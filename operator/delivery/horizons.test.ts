@@ -27,6 +27,20 @@ async function diedAfterLost(clock: VirtualClock, destination: FakeDestination):
   return harness.ledger;
 }
 
+/** The connection broke before the destination took the events; then the process died. */
+async function diedAfterReset(
+  clock: VirtualClock,
+  destination: FakeDestination,
+  tenants: readonly string[] = ['a'],
+): Promise<Ledger> {
+  const harness = createHarness({ clock, destination });
+  destination.react = () => 'reset';
+  await harness.append(...eventsOf(tenants));
+  await harness.start();
+  await harness.stop();
+  return harness.ledger;
+}
+
 async function resume(
   ledger: Ledger,
   clock: VirtualClock,
@@ -86,11 +100,7 @@ describe('an outcome that is not known', () => {
   test('delays the later events of its tenant while the destination cannot be queried', async () => {
     const clock = createVirtualClock();
     const fake = forgetful(clock);
-    const first = createHarness({ clock, destination: fake });
-    fake.react = () => 'reset';
-    await first.append(...eventsOf(['a', 'b']));
-    await first.start();
-    await first.stop();
+    const ledger = await diedAfterReset(clock, fake, ['a', 'b']);
     await clock.pass(2 * DAY_MS);
     let requested = 0;
     const destination: FakeDestination = {
@@ -102,7 +112,7 @@ describe('an outcome that is not known', () => {
       },
     };
     fake.react = () => 'accept';
-    const harness = createHarness({ ledger: first.ledger, clock, destination });
+    const harness = createHarness({ ledger, clock, destination });
     const later = { windowStart: clock.now() };
     await harness.append(testEvent({ ...later, tenant: 'a', id: 'a-later' }));
     await harness.append(testEvent({ ...later, tenant: 'c', id: 'c-later' }));
@@ -115,13 +125,9 @@ describe('an outcome that is not known', () => {
   test('is sent when the destination says that it does not have it', async () => {
     const clock = createVirtualClock();
     const destination = forgetful(clock);
-    const first = createHarness({ clock, destination });
-    destination.react = () => 'reset';
-    await first.append(...eventsOf(['a']));
-    await first.start();
-    await first.stop();
+    const ledger = await diedAfterReset(clock, destination);
     await clock.pass(2 * DAY_MS);
-    const harness = await resume(first.ledger, clock, destination);
+    const harness = await resume(ledger, clock, destination);
     expect(destination.taken).toStrictEqual(['a-0']);
     await harness.stop();
   });
@@ -175,13 +181,9 @@ describe('an outcome that is not known', () => {
   test('is known, and needs no force, once the destination was queried and then refused it', async () => {
     const clock = createVirtualClock();
     const destination = forgetful(clock);
-    const first = createHarness({ clock, destination });
-    destination.react = () => 'reset';
-    await first.append(...eventsOf(['a']));
-    await first.start();
-    await first.stop();
+    const ledger = await diedAfterReset(clock, destination);
     await clock.pass(2 * DAY_MS);
-    const harness = createHarness({ ledger: first.ledger, clock, destination });
+    const harness = createHarness({ ledger, clock, destination });
     destination.react = () => [{ kind: 'rejected', reason: 'no such code' }];
     await harness.start();
     await harness.drained();

@@ -4,10 +4,32 @@ import { testEvent } from '../../ledger/testing/events.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import type { StepOutcome } from '../../destinations/destination.ts';
 import { createFakeDestination } from '../testing/fake-destination.ts';
-import { createHarness, eventsOf, tenantNamed, testSettings } from '../testing/harness.ts';
+import {
+  createHarness,
+  eventsOf,
+  type Harness,
+  tenantNamed,
+  testSettings,
+} from '../testing/harness.ts';
 import { createVirtualClock } from '../testing/virtual-clock.ts';
 
 const FAILED = { kind: 'failed', cause: 'retryable', message: 'disk full' } as const;
+
+/** The destination knows the tenant `a`, and has its only event. */
+async function deliveredToTenant(): Promise<Harness> {
+  const harness = createHarness();
+  harness.tenants.set(tenantNamed('a'));
+  await harness.append(...eventsOf(['a']));
+  await harness.start();
+  await harness.drained();
+  return harness;
+}
+
+/** The destination fails to take the next change of a tenant. */
+function failsOnce({ destination }: Harness): void {
+  const answers: StepOutcome[] = [{ kind: 'retry', reason: 'status 503' }];
+  destination.reactToTenant = () => answers.shift() ?? { kind: 'done' };
+}
 
 test('a bug in one step ends delivery, or passes unnoticed', async () => {
   const memory = createMemoryLedger();
@@ -80,13 +102,8 @@ test('a ledger that can be read again still looks as if it could not', async () 
 });
 
 test('a tenant that changes is not provisioned again, since it failed once or has no usage', async () => {
-  const harness = createHarness();
-  harness.tenants.set(tenantNamed('a'));
-  await harness.append(...eventsOf(['a']));
-  await harness.start();
-  await harness.drained();
-  const answers: StepOutcome[] = [{ kind: 'retry', reason: 'status 503' }];
-  harness.destination.reactToTenant = () => answers.shift() ?? { kind: 'done' };
+  const harness = await deliveredToTenant();
+  failsOnce(harness);
   harness.tenants.set(tenantNamed('a', { displayName: 'A' }));
   await harness.clock.settle();
   expect(harness.destination.provisioned.at(-1)).not.toMatchObject({ displayName: 'A' });
@@ -96,13 +113,8 @@ test('a tenant that changes is not provisioned again, since it failed once or ha
 });
 
 test('a change of a tenant that failed once is lost until another tenant changes', async () => {
-  const harness = createHarness();
-  harness.tenants.set(tenantNamed('a'));
-  await harness.append(...eventsOf(['a']));
-  await harness.start();
-  await harness.drained();
-  const answers: StepOutcome[] = [{ kind: 'retry', reason: 'status 503' }];
-  harness.destination.reactToTenant = () => answers.shift() ?? { kind: 'done' };
+  const harness = await deliveredToTenant();
+  failsOnce(harness);
   harness.tenants.set(tenantNamed('a', { plan: 'gold' }));
   await harness.clock.settle();
   await harness.append(...eventsOf(['other']));
@@ -112,11 +124,7 @@ test('a change of a tenant that failed once is lost until another tenant changes
 });
 
 test('a change of one tenant that fails delays the events of others', async () => {
-  const harness = createHarness();
-  harness.tenants.set(tenantNamed('a'));
-  await harness.append(...eventsOf(['a']));
-  await harness.start();
-  await harness.drained();
+  const harness = await deliveredToTenant();
   harness.tenants.set(tenantNamed('a', { displayName: 'A' }));
   await harness.clock.settle();
   expect(harness.lines).toStrictEqual([]);
@@ -132,11 +140,7 @@ test('a change of one tenant that fails delays the events of others', async () =
 });
 
 test('a key that was revoked goes unnoticed while tenants change and nothing is used', async () => {
-  const harness = createHarness();
-  harness.tenants.set(tenantNamed('a'));
-  await harness.append(...eventsOf(['a']));
-  await harness.start();
-  await harness.drained();
+  const harness = await deliveredToTenant();
   harness.destination.reactToTenant = () => ({ kind: 'blocked', reason: 'status 401' });
   harness.tenants.set(tenantNamed('a', { displayName: 'A' }));
   await harness.clock.settle();
