@@ -9,20 +9,18 @@ import { join } from 'node:path';
 import { Registry } from 'prom-client';
 import { BudgetAccount } from '../../operator/billing/budgets/account.ts';
 import { budgetLeft } from '../../operator/billing/budgets/budget-left.ts';
-import { loadHeldUsage } from '../../operator/billing/held-usage/testing/held-usage.ts';
 import { planPrices } from '../../operator/billing/usage/plan-prices.ts';
 import { DESTINATIONS } from '../../operator/destinations/registry.ts';
 import { createHttpServer } from '../../operator/http/server.ts';
 import { quietViews } from '../../operator/http/testing/test-server.ts';
 import { AccessCheck } from '../../operator/intake/access-check.ts';
-import { Intake } from '../../operator/intake/intake.ts';
-import { openLevelLedger } from '../../operator/ledger/leveldb/open-level-ledger.ts';
 import { silentLogger } from '../../operator/ledger/testing/level-ledger.ts';
 import type { Budget } from '../../operator/model/budget.ts';
 import { COST_PLACES } from '../../operator/model/pricing/charges.ts';
 import { bookOf, flat, priceOf } from '../../operator/model/pricing/testing/price-books.ts';
 import { loadEnvironment } from '../../operator/settings/load-environment.ts';
 import { systemClock } from '../../operator/telemetry/system-clock.ts';
+import { openIntake } from './open-intake.ts';
 
 const TENANTS = 100;
 const HOUR_MS = 3_600_000;
@@ -36,26 +34,7 @@ const loaded = loadEnvironment(
 );
 if (loaded.kind !== 'loaded') throw new Error(JSON.stringify(loaded));
 const { settings } = loaded;
-const opened = await openLevelLedger({
-  directory,
-  retentionMs: 24 * HOUR_MS,
-  clock: systemClock,
-  logger: silentLogger,
-});
-if (opened.kind === 'failed') throw new Error(opened.message);
-const { ledger } = opened;
-const held = await loadHeldUsage(ledger, { isDiscovered: () => true });
-const intake = new Intake({
-  ledger,
-  held,
-  clock: systemClock,
-  logger: silentLogger,
-  region: 'eu-1',
-  unitOf: () => 'tokens',
-  windowMs: () => HOUR_MS,
-  lateForMs: () => 2 * HOUR_MS,
-});
-await intake.load();
+const { ledger, held, intake } = await openIntake(directory);
 for (let index = 0; index < TENANTS * 15; index += 1) await report(index);
 void intake.run(new AbortController().signal);
 

@@ -17,8 +17,6 @@ declare module 'autocannon' {
     readonly connections: number;
     /** Seconds. */
     readonly duration: number;
-    /** Requests a second over all connections; as many as possible by default. */
-    readonly overallRate?: number;
     readonly headers?: Readonly<Record<string, string>>;
     readonly requests: readonly Request[];
   }

@@ -1,12 +1,13 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, globSync } from 'node:fs';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { openLevelLedger } from '../../operator/ledger/leveldb/open-level-ledger.ts';
 import { systemClock } from '../../operator/telemetry/system-clock.ts';
 import { duckdb } from '../focus/validator.ts';
+import { residentBytes } from '../processes/memory.ts';
 import { benchWindow } from './ledger-events.ts';
 
 /**
@@ -84,9 +85,8 @@ async function write(files = Infinity): Promise<Written> {
   const ended = once(child, 'exit');
   const most = { rss: 0, anonymous: 0 };
   while (child.exitCode === null) {
-    const status = await readFile(`/proc/${child.pid}/status`, 'utf8').catch(() => '');
-    most.rss = Math.max(most.rss, fieldOf(status, 'VmHWM'));
-    most.anonymous = Math.max(most.anonymous, fieldOf(status, 'RssAnon'));
+    most.rss = Math.max(most.rss, residentBytes(child.pid, 'VmHWM') || 0);
+    most.anonymous = Math.max(most.anonymous, residentBytes(child.pid, 'RssAnon') || 0);
     if (existsSync(out) && globSync('**/*.parquet', { cwd: out }).length >= files) {
       child.kill('SIGKILL');
       await ended;
@@ -96,11 +96,6 @@ async function write(files = Infinity): Promise<Written> {
   }
   if (child.exitCode !== 0) throw new Error(`focus-writer: exit code ${child.exitCode}`);
   return { ...most, cpuSeconds: Number(text) };
-}
-
-/** A size in the status of a process, bytes. */
-function fieldOf(status: string, name: string): number {
-  return Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(status)?.[1] ?? 0) * 1_024;
 }
 
 function report(figure: string, value: number, unit: string, of: string): void {

@@ -3,18 +3,14 @@
  * Both sides parse the same CloudEvents with express. `intake` maps and accepts them; `bare` stores
  * each with bare classic-level, synced.
  */
-import { createHash } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import express from 'express';
-import { loadHeldUsage } from '../../operator/billing/held-usage/testing/held-usage.ts';
-import { Intake } from '../../operator/intake/intake.ts';
+import { eventKey } from '../../operator/intake/read-reported.ts';
 import type { ReportedRequest } from '../../operator/intake/reported-request.ts';
-import { openLevelLedger } from '../../operator/ledger/leveldb/open-level-ledger.ts';
-import { silentLogger } from '../../operator/ledger/testing/level-ledger.ts';
-import { systemClock } from '../../operator/telemetry/system-clock.ts';
 import { createBareLedger } from './bare-ledger.ts';
+import { openIntake } from './open-intake.ts';
 
 /** An event as LiteLLM's `openmeter` callback sends it. */
 interface TokensEvent {
@@ -27,7 +23,6 @@ interface TokensEvent {
 
 type Store = (events: readonly TokensEvent[]) => Promise<boolean>;
 
-const DAY_MS = 86_400_000;
 const directory = await mkdtemp(join(tmpdir(), 'meterfeed-bench-'));
 const store = process.argv[2] === 'bare' ? await storeBare() : await storeInIntake();
 const app = express();
@@ -53,25 +48,7 @@ async function storeBare(): Promise<Store> {
 }
 
 async function storeInIntake(): Promise<Store> {
-  const opened = await openLevelLedger({
-    directory,
-    retentionMs: 35 * DAY_MS,
-    clock: systemClock,
-    logger: silentLogger,
-  });
-  if (opened.kind === 'failed') throw new Error(opened.message);
-  const { ledger } = opened;
-  const intake = new Intake({
-    ledger,
-    held: await loadHeldUsage(ledger, { isDiscovered: () => true }),
-    clock: systemClock,
-    logger: silentLogger,
-    region: 'eu-1',
-    unitOf: (metric) => (metric === 'tenant_inference_tokens' ? 'tokens' : 'requests'),
-    windowMs: () => 3_600_000,
-    lateForMs: () => 2 * 3_600_000,
-  });
-  await intake.load();
+  const { intake } = await openIntake(directory);
   void intake.run(new AbortController().signal);
   return async (events) => {
     const outcome = await intake.accept(events.map(mapped), 'bench');
@@ -87,11 +64,7 @@ function mapped({ id, source, subject, time, data }: TokensEvent): ReportedReque
     quantity: String(quantity),
   });
   return {
-    key: createHash('sha256')
-      .update(`${source}\0${id}`)
-      .digest()
-      .subarray(0, 16)
-      .toString('base64url'),
+    key: eventKey(source, id),
     source,
     id,
     subject,

@@ -1,4 +1,5 @@
 import { Agent, request } from 'node:http';
+import { quantile } from './quantile.ts';
 
 const CONNECTIONS = 64;
 
@@ -34,11 +35,11 @@ export async function steadyLoad(
     if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
     else answers.push(answered(agent, port, next()).then((at) => at - due));
   }
-  const latencies = (await Promise.all(answers)).toSorted((a, b) => a - b);
+  const latencies = await Promise.all(answers);
   const took = (performance.now() - begun) / 1000;
   agent.destroy();
-  const at = (share: number): number => latencies[Math.floor(latencies.length * share)] ?? 0;
-  return { p50: at(0.5), p99: at(0.99), perSecond: latencies.length / took };
+  const [p50, p99] = [quantile(latencies, 0.5), quantile(latencies, 0.99)];
+  return { p50, p99, perSecond: latencies.length / took };
 }
 
 /** When the answer is complete, as `performance.now()` has it. */

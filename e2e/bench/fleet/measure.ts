@@ -14,7 +14,8 @@ import { shippedHub, shippedProcess } from '../../local/stateful-set.ts';
 import { quantile } from '../quantile.ts';
 import { WINDOW_MS } from './meter.ts';
 import { type BenchMeters, type Closed, startBenchMeters } from './meters.ts';
-import { processorSeconds, residentMiB } from './processor-time.ts';
+import { residentBytes } from '../../processes/memory.ts';
+import { processorSeconds } from './processor-time.ts';
 import { type BenchReceiver, startBenchReceiver } from './receiver.ts';
 
 export interface FleetPlan {
@@ -182,7 +183,7 @@ async function measure(plan: FleetPlan, fleet: Fleet): Promise<FleetFigures> {
     idleHubPerMinute: idle('hub'),
     bytesPerEvent: grown / events,
     connections,
-    hubMiB: residentMiB(hub.pid),
+    hubMiB: residentBytes(hub.pid, 'VmRSS') / 1024 ** 2,
     provisioningSeconds,
   };
 }

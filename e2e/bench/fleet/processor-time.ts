@@ -17,12 +17,6 @@ export function processorSeconds(pid: number): number {
   return ofTree(pid) / TICKS_PER_SECOND;
 }
 
-/** Memory that a process has in RAM, MiB. */
-export function residentMiB(pid: number): number {
-  const kib = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
-  return Number(kib) / 1024;
-}
-
 interface Reading {
   readonly parent: number;
   readonly ticks: number;

@@ -7,6 +7,7 @@ import { transformSync } from 'esbuild';
 import { bundle } from '../../../scripts/bundle.ts';
 import { freePort } from '../../control-plane/ports.ts';
 import { shippedProcess } from '../../local/stateful-set.ts';
+import { residentBytes } from '../../processes/memory.ts';
 
 /** The operator as it is in the image, with the options that the installation gives it. */
 export interface ShippedOperator {
@@ -133,10 +134,7 @@ function running(
     },
     query: (question) => query(child, question),
     send: (what) => void child.send(what),
-    residentMiB: (field) => {
-      const status = readFileSync(`/proc/${child.pid}/status`, 'utf8');
-      return Number(new RegExp(`${field}:\\s+(\\d+)`).exec(status)?.[1] ?? Number.NaN) / 1024;
-    },
+    residentMiB: (field) => residentBytes(child.pid, field) / 1024 ** 2,
     descriptors: () => readdirSync(`/proc/${child.pid}/fd`).length,
     cpuSeconds: () => {
       const stat = readFileSync(`/proc/${child.pid}/stat`, 'utf8');

@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { transformSync } from 'esbuild';
 import { bundle } from '../../../scripts/bundle.ts';
 import { freePort } from '../../control-plane/ports.ts';
+import { residentBytes } from '../../processes/memory.ts';
 import type { Stall } from '../observer/stalls.ts';
 import { type ShippedCommand, shippedCommand } from './shipped-command.ts';
 
@@ -215,7 +216,8 @@ class Target implements HostileTarget {
   /** As the kernel does it: what holds more than its limit is ended. */
   async #watchMemory(child: ChildProcess): Promise<void> {
     while (!isOver(child)) {
-      const [resident, most] = memoryOf(child.pid);
+      const resident = residentBytes(child.pid, 'VmRSS') || 0;
+      const most = residentBytes(child.pid, 'VmHWM') || 0;
       this.#peak = Math.max(this.#peak, most / MIB);
       if (resident > this.#command.memoryLimitBytes) {
         const held = Math.round(resident / MIB);
@@ -230,16 +232,4 @@ class Target implements HostileTarget {
 
 function isOver({ exitCode, signalCode }: ChildProcess): boolean {
   return exitCode !== null || signalCode !== null;
-}
-
-/** What a process holds, and has held at most, bytes; nothing of one that is gone. */
-function memoryOf(pid: number | undefined): readonly [resident: number, most: number] {
-  try {
-    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-    const field = (name: string): number =>
-      Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1] ?? 0) * 1024;
-    return [field('VmRSS'), field('VmHWM')];
-  } catch {
-    return [0, 0];
-  }
 }
