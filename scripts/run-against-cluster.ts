@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { startOperator } from '../e2e/local/operator-process.ts';
+import { PEOPLES_PORT, startOperator } from '../e2e/local/operator-process.ts';
 import { RUN_DIRECTORY, runFiles } from '../e2e/local/run-directory.ts';
 import { logTail } from '../e2e/processes/managed-process.ts';
 import { endRemembered } from '../e2e/processes/pid-file.ts';
@@ -21,13 +21,16 @@ await mkdir(files.directory, { recursive: true });
 await endRemembered(files.operatorPid);
 const interrupted = untilSignal();
 console.log(`starting the operator against ${kubeconfig}; log: ${files.operatorLog}`);
-const { signal } = interrupted;
-const operator = await startOperator({ files, kubeconfig, env: {}, signal }).catch(
-  (error: unknown) => {
-    console.error(error instanceof Error ? error.message : error);
-    return process.exit(1);
-  },
-);
+const operator = await startOperator({
+  files,
+  kubeconfig,
+  env: {},
+  preferredPort: PEOPLES_PORT,
+  signal: interrupted.signal,
+}).catch((error: unknown) => {
+  console.error(error instanceof Error ? error.message : error);
+  return process.exit(1);
+});
 console.log(
   `ready\n\nAPI and dashboard  ${operator.address}\nlog                ${files.operatorLog}`,
 );

@@ -72,7 +72,6 @@ export async function startPod(cluster: TestCluster, directory: string): Promise
   const files = { ...runFiles(directory), data };
   const kubeconfig = join(directory, 'pod.kubeconfig');
   await writeFile(kubeconfig, await operatorKubeconfig(cluster), { mode: 0o600 });
-  await writeFile(files.operatorPort, '0\n');
   return startOperator({
     files,
     kubeconfig,

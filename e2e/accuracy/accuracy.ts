@@ -1,4 +1,4 @@
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -92,7 +92,6 @@ export interface AccuracyResult {
 export async function measureAccuracy(options: AccuracyOptions): Promise<AccuracyResult> {
   const { plane, log } = options;
   const files = runFiles(await mkdtemp(join(tmpdir(), 'accuracy-')));
-  writeFileSync(files.operatorPort, '0\n');
   const ending = new AbortController();
   const api = createApiClient(plane.credentials, ending.signal);
   const simulator = await startSimulator({

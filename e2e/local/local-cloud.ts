@@ -12,6 +12,7 @@ import { claimDirectory } from './claim-directory.ts';
 import { LOCAL_SECRET, startLocalBilling } from './local-billing.ts';
 import { GATEWAY_POLICY, runGateway } from './local-gateway.ts';
 import { startLocalTelemetry } from './local-telemetry.ts';
+import { PEOPLES_PORT } from './operator-process.ts';
 import { type SupervisedOperator, superviseOperator } from './operator-supervisor.ts';
 import type { RunFiles } from './run-directory.ts';
 
@@ -88,6 +89,7 @@ export async function startLocalCloud(options: LocalCloudOptions): Promise<Local
       env: { ...LOCAL_SETTINGS, ...accessSettings(options.apiToken), ...telemetry.env },
       signal,
       program: options.operatorProgram,
+      preferredPort: PEOPLES_PORT,
     });
     started.defer(() => operator.stop());
     signal.throwIfAborted();

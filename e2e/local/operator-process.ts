@@ -7,8 +7,8 @@ import type { RunFiles } from './run-directory.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
-/** Tried first, as the operator's own default is. */
-const PREFERRED_PORT = 8080;
+/** The operator's own default, which an operator that a person starts tries first. */
+export const PEOPLES_PORT = 8080;
 
 export interface OperatorOptions {
   readonly files: RunFiles;
@@ -19,6 +19,8 @@ export interface OperatorOptions {
   readonly nodeOptions?: readonly string[];
   /** The program to run; `operator/main.ts` by default. */
   readonly program?: string;
+  /** Tried at the first start, before any other: for one operator of a machine at most. */
+  readonly preferredPort?: number;
   /** How long it may take until it is ready; by default that of {@link startProcess}. */
   readonly startTimeoutMs?: number;
   /** Aborting it gives up waiting for the operator. */
@@ -36,7 +38,7 @@ export interface RunningOperator extends ManagedProcess {
  */
 export async function startOperator(options: OperatorOptions): Promise<RunningOperator> {
   const { files } = options;
-  const port = await stablePort(files.operatorPort, PREFERRED_PORT);
+  const port = await stablePort(files.operatorPort, options.preferredPort);
   const address = `http://127.0.0.1:${port}`;
   writeFileSync(files.operatorLog, '');
   const started = await startProcess({

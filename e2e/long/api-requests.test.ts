@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,7 +31,6 @@ describe('the load on the API server', () => {
 
   beforeAll(async () => {
     files = runFiles(await mkdtemp(join(tmpdir(), 'api-requests-')));
-    writeFileSync(files.operatorPort, '0\n');
     api = createApiClient(cluster.credentials, ending.signal);
     const metadata = { name: OPERATOR_NAMESPACE };
     await api.ensure({ apiVersion: 'v1', kind: 'Namespace', metadata });

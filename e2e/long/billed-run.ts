@@ -1,4 +1,3 @@
-import { writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -39,7 +38,6 @@ export interface BilledRun {
 /** `name` begins the name of its directory. */
 export async function startBilledRun(cluster: TestCluster, name: string): Promise<BilledRun> {
   const files = runFiles(await mkdtemp(join(tmpdir(), `${name}-`)));
-  writeFileSync(files.operatorPort, '0\n');
   const secret = `${name}-secret`;
   const receiver = await startReceiver({ file: files.received, secret, port: 0 });
   await applyCustomResources(cluster.kubectl, { url: receiver.url, secret });

@@ -1,4 +1,3 @@
-import { writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -68,7 +67,6 @@ describe('LiteLLM as released, while meterfeed is killed again and again', () =>
     const directory = await mkdtemp(join(tmpdir(), 'litellm-'));
     started.defer(() => rm(directory, { recursive: true, force: true }));
     files = runFiles(directory);
-    writeFileSync(files.operatorPort, '0\n');
     const secret = SIGNING_KEY;
     const receiver = await startReceiver({ file: files.received, secret, port: 0 });
     started.defer(() => receiver.stop());

@@ -47,7 +47,6 @@ export async function prepareShippedProgram(
   options: ShippedProgramOptions,
 ): Promise<ShippedProgram> {
   const files = runFiles(await mkdtemp(join(tmpdir(), `${options.name}-`)));
-  await writeFile(files.operatorPort, '0\n');
   await bundle(join(files.directory, 'app'));
   return new Program(options, files);
 }

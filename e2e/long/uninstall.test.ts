@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
@@ -46,7 +46,6 @@ describe('uninstalling as the guide says', () => {
 
   beforeAll(async () => {
     files = runFiles(await mkdtemp(join(tmpdir(), 'uninstall-')));
-    writeFileSync(files.operatorPort, '0\n');
     manager = await startControllerManager(cluster);
     receiver = await startReceiver({ file: files.received, secret: 'signing-key', port: 0 });
     await apply(STORAGE_CLASS, ...TENANT);

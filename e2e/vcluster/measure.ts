@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { constants, setPriority } from 'node:os';
 import { join } from 'node:path';
 import { createApiClient } from '../simulator/api-client.ts';
@@ -71,7 +71,6 @@ export async function measure({ seed, log }: MeasureOptions): Promise<Measured> 
       manifest([{ apiVersion: 'v1', kind: 'Namespace', metadata }]),
     );
     mkdirSync(files.directory);
-    writeFileSync(files.operatorPort, '0\n');
     await operator.start();
     await operator.closedBeyond(0);
     log('the first window is closed; the tenants come');

@@ -5,8 +5,9 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
+import { freePort } from '../../../e2e/control-plane/ports.ts';
 import type { LedgerDatabase } from '../../settings/settings.ts';
-import { freePort, serverUser } from './postgres-server.ts';
+import { serverUser } from './postgres-server.ts';
 
 /**
  * PgBouncer in front of a database, in transaction mode: each transaction may run on another

@@ -2,10 +2,10 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chownSync, existsSync, globSync, mkdtempSync } from 'node:fs';
 import { appendFile, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client } from 'pg';
+import { freePort } from '../../../e2e/control-plane/ports.ts';
 import type { LedgerDatabase } from '../../settings/settings.ts';
 
 /** A PostgreSQL server on a port of the loopback device. */
@@ -190,13 +190,4 @@ async function ready(server: PostgresServer, log: readonly string[]): Promise<vo
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   }
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  return typeof address === 'object' && address !== null ? address.port : 0;
 }
