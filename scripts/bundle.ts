@@ -56,8 +56,7 @@ export async function bundle(directory: string): Promise<void> {
   });
   await writeFile(join(directory, 'package.json'), '{"type":"module"}\n');
   await copyDashboard(join(directory, 'client'));
-  const level = dirname(manifestOf('level', ROOT));
-  await copyPackage(NATIVE_PACKAGE, level, join(directory, 'node_modules'), new Set());
+  await copyPackage(NATIVE_PACKAGE, ROOT, join(directory, 'node_modules'), new Set());
 }
 
 /**

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Level } from 'level';
+import { ClassicLevel } from 'classic-level';
 import type { Ledger } from '../../operator/ledger/ledger.ts';
 import {
   createDatabase,
@@ -54,7 +54,7 @@ export async function measureAppend(plan: AppendPlan): Promise<AppendFigures> {
   const { directory, deduplicate, batches } = plan;
   await mkdir(directory, { recursive: true });
   const ledger = await openBenchLedger(join(directory, 'ledger'), deduplicate);
-  const raw = new Level<Buffer, Buffer>(join(directory, 'raw'), {
+  const raw = new ClassicLevel<Buffer, Buffer>(join(directory, 'raw'), {
     keyEncoding: 'buffer',
     valueEncoding: 'buffer',
   });

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Level } from 'level';
+import { ClassicLevel } from 'classic-level';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Ledger, StoredEvent } from '../../ledger/ledger.ts';
@@ -198,7 +198,7 @@ describe('events of one tenant', () => {
   test('are missing where a release that kept no places has summed some of them', async () => {
     const ledger = await ledgerOfAnHour();
     await withTotals(ledger, (totals) => totals.catchUp(signal));
-    const database = new Level(directory);
+    const database = new ClassicLevel(directory);
     await database.clear({ gte: 'places/', lt: 'places0' });
     await database.close();
     await withTotals(ledger, async (totals) => {
@@ -213,7 +213,7 @@ describe('events of one tenant', () => {
   test('are missing where the places of an hour are damaged', async () => {
     const ledger = await ledgerOfAnHour();
     await withTotals(ledger, (totals) => totals.catchUp(signal));
-    const database = new Level(directory);
+    const database = new ClassicLevel(directory);
     for await (const [key, value] of database.iterator({ gte: 'places/', lt: 'places0' })) {
       await database.put(key, value.replace('[60,', '[59,'));
     }

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Level } from 'level';
+import { ClassicLevel } from 'classic-level';
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Ledger } from '../../ledger/ledger.ts';
@@ -323,7 +323,7 @@ test('a range is covered once, and by days where it can be', () => {
 
 /** Changes stored sums behind the store's back, as a dying disk does. */
 async function damage(where: string): Promise<void> {
-  const database = new Level(where);
+  const database = new ClassicLevel(where);
   for await (const [key, value] of database.iterator({ gte: 'day/' })) {
     await database.put(key, value.replace('0.000000005', '0.000000004'));
   }

@@ -1,13 +1,13 @@
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type GetManyOptions, type GetOptions, Level } from 'level';
+import { ClassicLevel, type GetManyOptions, type GetOptions } from 'classic-level';
 import type { TimeSlice } from '../../telemetry/time-slice.ts';
 import { damage } from '../failures.ts';
 import { isMissing, syncDirectory } from './files.ts';
 import { checkTables, noteTables, type TableChecksums } from './table-checksums.ts';
 
-/** A LevelDB directory. Unlike the types of `level`, these state that a key may be missing. */
-export interface LevelDatabase<K, V> extends Omit<Level<K, V>, 'get' | 'getMany'> {
+/** A LevelDB directory. Unlike the library's types, these state that a key may be missing. */
+export interface LevelDatabase<K, V> extends Omit<ClassicLevel<K, V>, 'get' | 'getMany'> {
   get(key: K, options?: GetOptions<K, V>): Promise<V | undefined>;
   getMany(keys: K[], options?: GetManyOptions<K, V>): Promise<(V | undefined)[]>;
 }
@@ -65,7 +65,7 @@ export async function createDatabase(directory: string): Promise<Database> {
 }
 
 async function open(directory: string, sizes: typeof ACTIVE, create: boolean): Promise<Database> {
-  const database: Database = new Level<Buffer, Buffer>(directory, {
+  const database: Database = new ClassicLevel<Buffer, Buffer>(directory, {
     keyEncoding: 'buffer',
     valueEncoding: 'buffer',
     createIfMissing: create,

@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
-import { Level } from 'level';
+import { ClassicLevel } from 'classic-level';
 import { AFTER_ALL_KEYS, DamagedRollups, type Rollups, type RollupView } from '../rollups.ts';
 import type { LevelDatabase } from './database.ts';
 import { isLocked } from './failures.ts';
@@ -103,7 +103,7 @@ function rangeOf(prefix: string): { readonly gte: string; readonly lt: string } 
 
 async function openTexts(directory: string): Promise<Texts> {
   const open = async (): Promise<Texts> => {
-    const database: Texts = new Level(directory, { cacheSize: 2 * 1024 * 1024 });
+    const database: Texts = new ClassicLevel(directory, { cacheSize: 2 * 1024 * 1024 });
     await database.open();
     return database;
   };

@@ -1,6 +1,6 @@
 import { readdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Level } from 'level';
+import { ClassicLevel } from 'classic-level';
 import { describe, expect, test } from 'vitest';
 import type { Ledger } from '../ledger.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testWindow } from '../testing/events.ts';
@@ -87,7 +87,7 @@ describe('retention', () => {
     await again.close();
 
     const active = join(directory, 'segment-000000000000001f');
-    const database = new Level<Buffer, Buffer>(active, {
+    const database = new ClassicLevel<Buffer, Buffer>(active, {
       keyEncoding: 'buffer',
       valueEncoding: 'buffer',
     });

@@ -1,6 +1,6 @@
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Level } from 'level';
+import { ClassicLevel } from 'classic-level';
 import { beforeEach, expect, test } from 'vitest';
 import { openValue, sealValue } from '../checked-value.ts';
 import { KEY_SPACE, numberKey } from '../leveldb/keys.ts';
@@ -31,7 +31,7 @@ async function afterwards(tamper: (volume: Volume) => Promise<void>): Promise<re
   const copy = await used.directory();
   await cp(directory, copy, { recursive: true });
   const options = { keyEncoding: 'buffer', valueEncoding: 'buffer' } as const;
-  const database = new Level<Buffer, Buffer>(join(copy, SEGMENT), options);
+  const database = new ClassicLevel<Buffer, Buffer>(join(copy, SEGMENT), options);
   await tamper({
     read: async (sequence) => {
       const value = await database.get(numberKey(KEY_SPACE.event, sequence));

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { cp, link, mkdir, readdir, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Level } from 'level';
+import { ClassicLevel } from 'classic-level';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Ledger } from '../ledger.ts';
 import { readHead } from '../leveldb/head-file.ts';
@@ -116,7 +116,7 @@ describe('the ledger tool', () => {
     );
     expect(lost).toContain('events 5 to 8 are missing');
     const forgotten = await damaged(async (copy) => {
-      const database = new Level<Buffer, Buffer>(join(copy, 'segment-0000000000000001'), {
+      const database = new ClassicLevel<Buffer, Buffer>(join(copy, 'segment-0000000000000001'), {
         keyEncoding: 'buffer',
         valueEncoding: 'buffer',
       });
