@@ -28,6 +28,15 @@ async function reopen(
   }
 }
 
+/** More than a new segment copies while writes wait. */
+async function writeManyRecords(directory: string): Promise<void> {
+  const ledger = await openTestLedger(directory);
+  const value = 'x'.repeat(120);
+  const records = Array.from({ length: 11_000 }, (_, index) => ({ key: `many/${index}`, value }));
+  expect(await ledger.writeRecords(records)).toEqual({ kind: 'written' });
+  await ledger.close();
+}
+
 afterEach(async () => {
   for (const remove of removals.splice(0)) await remove();
 });
@@ -72,6 +81,24 @@ describe('a process that is killed', () => {
       expect(await reopen(directory, acknowledged)).toEqual([]);
     }
   });
+
+  test.each<Failpoint>([
+    'roll:copying',
+    'roll:before-rename',
+    'roll:after-rename',
+    'roll:before-open',
+  ])(
+    'loses nothing while many records are copied beside its writes, at the step %s',
+    async (step) => {
+      const directory = await emptyDirectory();
+      await writeManyRecords(directory);
+      for (const hit of [3, 1]) {
+        const failpoint = { step, hit };
+        const acknowledged = await crashWriter({ directory, segmentEvents: 25, failpoint });
+        expect(await reopen(directory, acknowledged)).toEqual([]);
+      }
+    },
+  );
 
   test.each<Failpoint>(['set-up:before-head', 'set-up:before-identity', 'set-up:after-identity'])(
     'leaves a directory that can be opened when a ledger is being set up, at the step %s',

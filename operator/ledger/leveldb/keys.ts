@@ -15,8 +15,8 @@ export const KEY_SPACE = {
 
 export type KeySpace = (typeof KEY_SPACE)[keyof typeof KEY_SPACE];
 
-/** Key spaces of the entries that every new segment gets a copy of. */
-export const ENTRY_SPACES = [KEY_SPACE.record, KEY_SPACE.cursor, KEY_SPACE.sealed] as const;
+/** Key spaces of the entries that every new segment gets a copy of, ascending. */
+export const ENTRY_SPACES = [KEY_SPACE.cursor, KEY_SPACE.record, KEY_SPACE.sealed] as const;
 
 /** The key of the state. */
 export const STATE_KEY = Buffer.of(KEY_SPACE.state);

@@ -112,7 +112,7 @@ export interface Contents {
 export async function* walkEntries(
   database: Database,
   where: string,
-  range: { readonly gte: Buffer; readonly lt: Buffer },
+  range: { readonly gt?: Buffer; readonly gte?: Buffer; readonly lt: Buffer },
   snapshot?: Snapshot,
 ): AsyncGenerator<readonly [key: Buffer, value: Buffer, body: Buffer], void, void> {
   for await (const [key, value] of database.iterator({

@@ -19,7 +19,7 @@ import { IdFilter } from './id-filter.ts';
 import { type BatchPlan, type LevelRequest, planBatch } from './plan-batch.ts';
 import type { PageStarts } from './page-starts.ts';
 import { parseInstant } from './parse-instant.ts';
-import { createPlannedSegment, planRoll } from './roll-segment.ts';
+import { dropEntries, NextSegment, planRoll } from './roll-segment.ts';
 import { isFull, type SegmentLimits } from './segment-limits.ts';
 import { listSegmentDirectories, segmentName } from './segment-names.ts';
 import type { SegmentPool } from './segment-pool.ts';
@@ -56,6 +56,8 @@ interface Interrupted {
 
 const ATTEMPTS = 3;
 const NOTE_INTERVAL_MS = 10_000;
+/** Up to so many entries are copied while writes wait, and the sealed segment keeps its own. */
+const FEW_ENTRIES = 10_000;
 
 /** The segments of a ledger. Only the store writes to them, one batch at a time. */
 export class Store {
@@ -65,6 +67,8 @@ export class Store {
   #contents: Contents;
   #ids: IdFilter;
   #interrupted: Interrupted | undefined;
+  /** The next segment while it is prepared. */
+  #next: NextSegment | undefined;
   #stopped: LedgerFailure | undefined;
   #notedAt: number;
   /** The storing of table checksums under way. Writes do not wait for it. */
@@ -121,18 +125,26 @@ export class Store {
     const { directory, clock, failpoint, pool, onSealed } = this.#options;
     const planned = planRoll(this.#contents, firstSequence, clock.now(), damage);
     const { lastSequence: sequence, chain } = this.#contents.state.segment;
-    await createPlannedSegment(directory, this.#database, this.#activeName(), planned, failpoint);
+    const next = await this.#prepareNext();
+    try {
+      await next.finish(planned);
+      this.#next = undefined;
+    } catch (error) {
+      await this.#abandonNext();
+      throw error;
+    }
     // From here on the new segment is the active one, even if opening it fails.
     try {
       await failpoint('roll:before-open');
-      const next = await openDatabase(join(directory, segmentName(firstSequence)), 'active');
+      const database = await openDatabase(join(directory, segmentName(firstSequence)), 'active');
       await this.#noting;
       await pool.adopt(this.#contents.state.segment.firstSequence, this.#database);
-      this.#database = next;
+      this.#database = database;
       this.#ids = new IdFilter();
       this.#adopt(planned);
       await this.note();
       onSealed({ sequence, chain });
+      if (damage === undefined) void this.#dropEntries(planned);
     } catch (error) {
       this.#interrupted = { planned, failure: toLedgerFailure('beginning a segment', error) };
       throw error;
@@ -163,6 +175,7 @@ export class Store {
       this.#compared && this.#interrupted === undefined && this.#stopped === undefined;
     if (healthy && this.#isOurs()) await this.#noteQuietly();
     await this.#noting;
+    await this.#abandonNext();
     await this.#database.close();
     await this.#options.pool.close();
     await this.#options.head.close();
@@ -203,6 +216,7 @@ export class Store {
     try {
       await failpoint('append:before-write');
       await writeBatch(this.#database, plan.operations, slice);
+      this.#next?.noteChanges(plan.operations);
       await failpoint('append:after-write');
       this.#adopt(plan.contents);
       return undefined;
@@ -221,6 +235,7 @@ export class Store {
     const { directory, failpoint, freeSpace } = this.#options;
     try {
       await this.#noting;
+      await this.#abandonNext();
       await this.#database.close();
       if (failure.cause === 'full') await freeSpace();
       await failpoint('recover:before-open');
@@ -251,16 +266,19 @@ export class Store {
 
   async #rollIfDue(requests: readonly LevelRequest[]): Promise<void> {
     const { clock, limits, onError } = this.#options;
-    const { segment } = this.#contents.state;
+    const { segment, entries } = this.#contents.state;
     const { lastSequence } = segment;
-    const skips = requests.map((request) => (request.kind === 'skip' ? request.head : 0));
-    const skipped = Math.max(lastSequence, ...skips);
+    const heads = requests.map((request) => (request.kind === 'skip' ? request.head : 0));
+    const skipped = Math.max(lastSequence, ...heads);
+    const skips = skipped > lastSequence;
     const isDue =
-      skipped > lastSequence ||
+      skips ||
+      this.#next !== undefined ||
       (requests.some(hasEvents) && isFull(segment, limits, this.retentionMs, clock.now()));
     if (!isDue) return;
     try {
-      await this.roll(skipped + 1);
+      const next = await this.#prepareNext();
+      if (skips || next.isCopied || entries.count <= FEW_ENTRIES) await this.roll(skipped + 1);
     } catch (error) {
       // The old segment stays active; the next batch tries again.
       onError(toLedgerFailure('beginning a segment', error));
@@ -278,6 +296,27 @@ export class Store {
   async #noteQuietly(): Promise<void> {
     await this.note().catch((error: unknown) => {
       this.#options.onError(toLedgerFailure('writing HEAD', error));
+    });
+  }
+
+  async #prepareNext(): Promise<NextSegment> {
+    const { directory, failpoint } = this.#options;
+    const [database, name] = [this.#database, this.#activeName()];
+    this.#next ??= await NextSegment.create(directory, database, name, failpoint);
+    return this.#next;
+  }
+
+  async #abandonNext(): Promise<void> {
+    await this.#next?.abandon();
+    this.#next = undefined;
+  }
+
+  /** Deletes the entries of the segment that was sealed last. Writes do not wait for it. */
+  async #dropEntries({ sealed, state }: Contents): Promise<void> {
+    const line = sealed.at(-1);
+    if (line === undefined || state.entries.count <= FEW_ENTRIES) return;
+    await this.#options.pool.use(line, dropEntries).catch((error: unknown) => {
+      this.#options.onError(toLedgerFailure('deleting the entries of a sealed segment', error));
     });
   }
 

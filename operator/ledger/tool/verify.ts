@@ -56,7 +56,9 @@ export async function verifyDirectory(
       const { segment } = state;
       try {
         await check(name, () => verifySegment(database, name, state, { ids: true }));
-        await check(name, async () => void (await readContents(database, name)));
+        // A sealed segment may have lost its entries: the next one has a copy.
+        if (path === paths.at(-1))
+          await check(name, async () => void (await readContents(database, name)));
         await check(name, async () => compareSegments(before, inspected));
         const mark = anchor && (await readBatchMark(database, name, anchor.sequence));
         anchored ||= mark !== undefined && mark.chain === anchor?.chain;
