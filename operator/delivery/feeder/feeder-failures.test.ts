@@ -277,6 +277,36 @@ test('events of a parked tenant are counted twice after the cursor was moved, an
   await harness.stop();
 });
 
+test('events of a parked tenant count twice because a read failed while their feeder began', async () => {
+  const first = createHarness();
+  first.destination.reactToTenant = () => ({ kind: 'rejected', reason: 'no plan' });
+  await first.append(...eventsOf(['bad'], 3));
+  await first.start();
+  await first.drained();
+  await first.stop();
+
+  let isBroken = true;
+  const ledger: Ledger = {
+    ...first.ledger,
+    async *records(prefix) {
+      if (isBroken && prefix.includes('/offboard/')) throw new Error('disk error');
+      yield* first.ledger.records(prefix);
+    },
+  };
+  const harness = createHarness({ ledger });
+  harness.destination.reactToTenant = () => ({ kind: 'rejected', reason: 'no plan' });
+  await harness.start();
+  await harness.clock.pass(10_000);
+  expect(harness.lines).toContain('warn [fake] delivery failed: disk error');
+  isBroken = false;
+  await harness.clock.until(() => harness.delivery.status('fake')?.delivering === true);
+  expect(harness.delivery.status('fake')).toMatchObject({
+    parked: 3,
+    parkedTenants: [{ tenant: 'bad', events: 3 }],
+  });
+  await harness.stop();
+});
+
 test('a status of many problems is too large for the API server, or leaves out the newest', async () => {
   const refusals = Array.from({ length: 25 }, (_, at) => ({ at, events: 1, reason: `no. ${at}` }));
   const destination = createFakeDestination();

@@ -44,9 +44,11 @@ export class ParkedTenants {
     this.#onParked = onParked;
   }
 
+  /** Reads the records of earlier processes. Rejects when they cannot be read: call it again. */
   async load(): Promise<void> {
     const records = this.#records;
     const onParked = this.#onParked;
+    this.#states.clear();
     for await (const { event, at, reason } of records.parked()) {
       const fresh = { reason, fingerprint: '', since: at, failures: 0, retryAt: 0, events: 0 };
       const state = this.#states.get(event.tenant) ?? fresh;
