@@ -99,8 +99,7 @@ function layer(
     type,
     [...secrets, ...(added.get(type) ?? []).flatMap((one) => one.webhookSecrets ?? [])],
   ]);
-  return {
-    ...environment,
+  const parts: Pick<Settings, keyof Settings & keyof PolicySettings> = {
     identity: { ...environment.identity, ...policy?.identity },
     discovery: { ...environment.discovery, ...policy?.discovery },
     metering: { ...environment.metering, ...policy?.metering },
@@ -109,6 +108,7 @@ function layer(
     ledger: { ...environment.ledger, ...policy?.ledger },
     anchors: { ...environment.anchors, ...policy?.anchors },
     ingest: { ...environment.ingest, ...policy?.ingest },
+    http: { ...environment.http, ...policy?.http },
     log: { ...environment.log, ...policy?.log },
     portal: policy?.portal ?? environment.portal,
     focus: policy?.focus ?? environment.focus,
@@ -117,6 +117,10 @@ function layer(
       ...policy?.enforcement,
       webhookSecrets: Object.fromEntries(webhookSecrets),
     },
+  };
+  return {
+    ...environment,
+    ...parts,
     billing: { ...environment.billing, destinations: [...stored, ...byName(destinations)] },
   };
 }
