@@ -18,6 +18,7 @@ import { postgresOptions } from '../../ledger/testing/postgres-options.ts';
 import type { UsageEvent } from '../../model/event.ts';
 import { override } from '../../model/override.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
+import { CLOSINGS } from './sum-updater.ts';
 import { SumsStore } from './sums-store.ts';
 import { StoredSums } from './testing/stored-sums.ts';
 import { UsageSums, type UsageRow } from './usage-sums.ts';
@@ -182,6 +183,25 @@ describe.each<[storage: string, open: () => Promise<Rollups>, runs: number]>([
     expect(await adopt()).toBe(false);
     expect(await addTo(totals)).toStrictEqual(await scanned(ledger));
   });
+});
+
+test('the closings of months are read although no event is new', async () => {
+  const memory = createMemoryLedger();
+  const read: string[] = [];
+  const ledger: Ledger = {
+    ...memory,
+    records: (prefix) => {
+      read.push(prefix);
+      return memory.records(prefix);
+    },
+  };
+  const totals = new StoredSums(ledger, levelRollups(), surroundings);
+  await totals.catchUp(never);
+  expect(read).toStrictEqual([]);
+  await ledger.append({ events: [eventOf(1)] });
+  await totals.catchUp(never);
+  await totals.catchUp(never);
+  expect(read).toStrictEqual([CLOSINGS]);
 });
 
 describe('in a database', () => {

@@ -69,14 +69,13 @@ export class SumUpdater {
   }
 
   async #catchUp(signal: AbortSignal): Promise<void> {
-    const closings = await Array.fromAsync(this.#ledger.records(CLOSINGS));
     let progress = await this.begin();
     while (!signal.aborted && progress < this.#ledger.head()) {
+      const closings = await Array.fromAsync(this.#ledger.records(CLOSINGS));
       const after = Math.max(progress, this.#ledger.lowWater());
+      const closed = closings.findLast(([, sequence]) => Number(sequence) <= after);
+      if (closed !== undefined) await this.#store.closeMonth(closed[0].slice(CLOSINGS.length));
       const next = closings.find(([, sequence]) => Number(sequence) > after);
-      for (const [key] of closings.slice(0, next && closings.indexOf(next))) {
-        await this.#store.closeMonth(key.slice(CLOSINGS.length));
-      }
       const gathering = await gather(this.#ledger, after, signal, next && Number(next[1]));
       if (gathering.progress === after) return;
       // If the sums were rebuilt meanwhile, the next pass continues.
