@@ -61,13 +61,9 @@ async function showTrial(
   signal: AbortSignal,
 ): Promise<void> {
   const { tenant, amount, currency } = TRIAL;
-  const trial = await beginTrial(address, apiToken.value, signal).catch(() => undefined);
-  if (signal.aborted) return;
-  if (trial === undefined) {
-    return progress(
-      `the tenant ${tenant} was not credited; ${path(files.operatorLog)} may have the reason`,
-    );
-  }
+  const options = { address, apiToken: apiToken.value, log: progress, signal };
+  const trial = await beginTrial(options).catch(() => undefined);
+  if (trial === undefined) return;
   const credit = `{"key":"'$(date +%s)'","amount":"${amount}","currency":"${currency}"}`;
   progress(`the tenant ${tenant} is prepaid and has ${amount} ${currency}`);
   console.log(
