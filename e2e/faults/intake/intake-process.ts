@@ -44,7 +44,9 @@ send({ kind: 'ready' });
 void intake.run(new AbortController().signal);
 
 async function openLedger(): Promise<Ledger> {
-  if (start.database === undefined) return openTestLedger(start.directory);
+  // Segments begin while requests are accepted.
+  const segmentLimits = { events: 50, bytes: Number.MAX_SAFE_INTEGER };
+  if (start.database === undefined) return openTestLedger(start.directory, { segmentLimits });
   const outcome = await openPostgresLedger(postgresOptions(start.database));
   if (outcome.kind === 'failed') throw new Error(outcome.message);
   return outcome.ledger;
