@@ -10,7 +10,7 @@ import {
 import { openTestStream, usePostgres } from '../../operator/ledger/testing/postgres-ledger.ts';
 import { createStepClock } from '../../operator/ledger/testing/step-clock.ts';
 import { signedFromNanos } from '../../operator/model/decimal.ts';
-import { createGaps } from '../../operator/metering/windows/gaps.ts';
+import { Gaps } from '../../operator/metering/windows/gaps.ts';
 
 const HOUR_MS = 3_600_000;
 /** What the dashboard is looked at for. */
@@ -80,7 +80,7 @@ beforeAll(async () => {
   const database = await used.server().createDatabase();
   const clock = createStepClock(TEST_WINDOW_START + TEST_WINDOW_MS);
   const windowStart = TEST_WINDOW_START;
-  const gaps = createGaps();
+  const gaps = new Gaps();
   const reason = 'timed out';
   // Half an hour of it lies before what is looked at.
   gaps.note({

@@ -14,20 +14,6 @@ import type { Clock } from '../telemetry/clock.ts';
 import { gaugesIn } from '../telemetry/gauges.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-/** Dependencies of the anchors. The connection and the clients write only as the leader. */
-interface AnchorsOptions {
-  readonly ledger: Pick<Ledger, 'stats'>;
-  readonly sign: Portal['signStatement'];
-  readonly settings: Pick<SettingsStore, 'current'>;
-  readonly connection: Pick<Connection, 'request'>;
-  /** The operator's own namespace. */
-  readonly namespace: string;
-  readonly outbound: Outbound;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly registry: Registry;
-}
-
 /** Returns why a day's anchor is not stored; undefined if it is. */
 type StoreAnchor = (
   day: string,
@@ -47,12 +33,24 @@ const INTERVAL_MS = 60_000;
  * a restart the webhook receives the anchor of the day again.
  */
 export class Anchors {
-  readonly #options: AnchorsOptions;
+  readonly #options;
   /** The last stored day by place. */
   readonly #stored = new Map<string, string>();
   #problems: readonly string[] = [];
 
-  constructor(options: AnchorsOptions) {
+  /** The connection and the clients write only as the leader. */
+  constructor(options: {
+    readonly ledger: Pick<Ledger, 'stats'>;
+    readonly sign: Portal['signStatement'];
+    readonly settings: Pick<SettingsStore, 'current'>;
+    readonly connection: Pick<Connection, 'request'>;
+    /** The operator's own namespace. */
+    readonly namespace: string;
+    readonly outbound: Outbound;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly registry: Registry;
+  }) {
     this.#options = options;
     gaugesIn(options.registry)(
       'meterfeed_anchors_failing',

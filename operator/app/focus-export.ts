@@ -20,16 +20,6 @@ import {
   writeMonth,
 } from './write-focus-month.ts';
 
-export interface FocusExportOptions extends FocusContext {
-  readonly logger: Logger;
-  readonly registry: Registry;
-  /** Sends nothing while this process may not act. */
-  readonly outbound: Outbound;
-  readonly mayAct: () => boolean;
-  /** Makes later usage of a month belong to the next one, see `SumsStore.closeMonth`. */
-  readonly closeMonth: (month: string, signal: AbortSignal) => Promise<void>;
-}
-
 /** Records of the written months, by name. */
 const RECORDS = 'focus/export/';
 const HOUR_MS = 3_600_000;
@@ -50,12 +40,22 @@ interface MonthRecord extends WrittenMonth {
 
 /** Writes the FOCUS files of the open months every hour (docs/reference/focus.md#files). */
 export class FocusExport {
-  readonly #options: FocusExportOptions;
+  readonly #options;
   /** When the last complete pass ended, milliseconds since the epoch. */
   #succeededAt: number | undefined;
   #problem: string | undefined;
 
-  constructor(options: FocusExportOptions) {
+  constructor(
+    options: FocusContext & {
+      readonly logger: Logger;
+      readonly registry: Registry;
+      /** Sends nothing while this process may not act. */
+      readonly outbound: Outbound;
+      readonly mayAct: () => boolean;
+      /** Makes later usage of a month belong to the next one, see `SumsStore.closeMonth`. */
+      readonly closeMonth: (month: string, signal: AbortSignal) => Promise<void>;
+    },
+  ) {
     this.#options = options;
     const metric: Gauge = new Gauge({
       name: 'meterfeed_focus_export_success_timestamp_seconds',

@@ -13,7 +13,7 @@ import { loadMemory } from '../discovery/memory.ts';
 import { gapsIn } from '../http/routes/gaps.ts';
 import type { LedgerPlace } from '../ledger/tool/events.ts';
 import { type LedgerFacts, readFacts } from '../ledger/tool/facts.ts';
-import { createGaps, type Gap } from '../metering/windows/gaps.ts';
+import { type Gap, Gaps } from '../metering/windows/gaps.ts';
 import { buildCatalog, type Catalog } from '../model/catalog.ts';
 import { monthOf, monthRange } from '../model/periods.ts';
 import type { PriceBook } from '../model/price-book.ts';
@@ -154,7 +154,7 @@ async function storedBooks(facts: LedgerFacts): Promise<readonly PriceBook[]> {
 async function knownGaps(facts: LedgerFacts) {
   const gaps: Gap[] = [];
   for (const prefix of GAP_PREFIXES) {
-    const found = createGaps(prefix);
+    const found = new Gaps(prefix);
     found.restore(await Array.fromAsync(facts.records(prefix)));
     gaps.push(...found.list());
   }

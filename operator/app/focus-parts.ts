@@ -16,12 +16,6 @@ interface FileKind {
   readonly version: FocusVersion;
 }
 
-/** A file in memory. */
-interface EncodedPart {
-  readonly bytes: Buffer;
-  readonly rows: number;
-}
-
 /** How the names of files end, by format. */
 export const EXTENSIONS: Readonly<Record<FocusFormat, string>> = {
   csv: 'csv.gz',
@@ -33,7 +27,7 @@ export async function* encodeParts(
   rows: AsyncIterable<FocusRow>,
   kind: FileKind,
   slice: TimeSlice,
-): AsyncGenerator<EncodedPart> {
+): AsyncGenerator<{ readonly bytes: Buffer; readonly rows: number }> {
   const iterator = rows[Symbol.asyncIterator]();
   let next = await iterator.next();
   while (next.done !== true) {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createWindowReports } from '../metering/windows/report-store.ts';
+import { WindowReports } from '../metering/windows/report-store.ts';
 import type { WindowReport } from '../metering/windows/window-report.ts';
 import { attributionProblems } from './known-meter.ts';
 
@@ -30,7 +30,7 @@ const discovery = { problems: () => ['unknown plan: tenant-a: "gold"'] };
 
 test('a node that two tenant clusters claim is a problem until a window without', () => {
   const contested = report(['pods', 'gpus'], [{ node: 'n1', tenantClusters: ['a', 'b'] }]);
-  const reports = createWindowReports();
+  const reports = new WindowReports();
   const windows = { lastReport: (scope: string) => reports.last(scope) };
   reports.add(contested);
   // A scope that is closed by itself has not looked at nodes.

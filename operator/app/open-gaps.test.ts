@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { cluster } from '../metering/meters/testing/objects.ts';
-import { createTenantClusterTimelines } from '../metering/timelines/tenant-cluster-timeline.ts';
+import { TenantClusterTimelines } from '../metering/timelines/tenant-cluster-timeline.ts';
 import { FINAL_REASONS } from '../metering/windows/gaps.ts';
 import { openGaps } from './open-gaps.ts';
 
@@ -15,7 +15,7 @@ const gap = (scope: string, source = 'pods', to = 1_000) => ({
 
 /** What is known after discovery rounds at the times 0, 1, 2 and so on. */
 function seen(...rounds: (readonly TenantCluster[])[]) {
-  const timelines = createTenantClusterTimelines();
+  const timelines = new TenantClusterTimelines();
   for (const [at, clusters] of rounds.entries()) timelines.observe(clusters, at);
   return timelines;
 }

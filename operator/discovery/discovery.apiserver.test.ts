@@ -6,7 +6,7 @@ import type { Connection } from '../kubernetes/connection.ts';
 import { createCapturingLogger } from '../kubernetes/testing/capturing-logger.ts';
 import { connectWith } from '../kubernetes/testing/connect.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
-import { createTenantClusterTimelines } from '../metering/timelines/tenant-cluster-timeline.ts';
+import { TenantClusterTimelines } from '../metering/timelines/tenant-cluster-timeline.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { createDiscoverySources, runSources } from './testing/create-sources.ts';
 import { Discovery } from './discovery.ts';
@@ -148,7 +148,7 @@ test('a namespace that a syncer maps is its tenant cluster’s within about a se
   const imported = await cluster.createNamespace('imported');
   const running = startDiscovery();
   const { discovery } = running;
-  const timelines = createTenantClusterTimelines();
+  const timelines = new TenantClusterTimelines();
   discovery.subscribe((clusters, at) => timelines.observe(clusters, at));
   const mappedOf = () =>
     discovery.clusters().find(({ namespace }) => namespace === home)?.syncedNamespaces ?? [];
@@ -196,7 +196,7 @@ test('a tenant cluster that is installed and uninstalled while a watch fails is 
     stream: async (path, options) => (isFailing(path) ? failing : connection.stream(path, options)),
   });
   const { discovery, statefulSets } = running;
-  const timelines = createTenantClusterTimelines();
+  const timelines = new TenantClusterTimelines();
   discovery.subscribe((clusters, at) => timelines.observe(clusters, at));
   const isSeen = () => statefulSets.find(namespace, 'brief') !== undefined;
   await createWorkload('statefulsets', namespace, 'brief');

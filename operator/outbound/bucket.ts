@@ -2,27 +2,25 @@ import type { Secret } from '../model/secret.ts';
 import { encodeKey, signatureHeaders } from './aws-signature.ts';
 import { type HttpClient, isSuccess } from './http-client.ts';
 
-interface BucketOptions {
-  /** A client of {@link endpoint}. */
-  readonly client: HttpClient;
-  /** Base URL of the store, without the bucket. */
-  readonly endpoint: string;
-  readonly region: string;
-  readonly name: string;
-  readonly accessKeyId: Secret;
-  readonly secretAccessKey: Secret;
-  /** Milliseconds since the epoch. */
-  readonly now: () => number;
-}
-
 /** Time for one object of about 20 MB on a slow line. */
 const PUT_MS = 600_000;
 
 /** A bucket of an S3-compatible store, addressed by path. */
 export class Bucket {
-  readonly #options: BucketOptions;
+  readonly #options;
 
-  constructor(options: BucketOptions) {
+  constructor(options: {
+    /** A client of {@link endpoint}. */
+    readonly client: HttpClient;
+    /** Base URL of the store, without the bucket. */
+    readonly endpoint: string;
+    readonly region: string;
+    readonly name: string;
+    readonly accessKeyId: Secret;
+    readonly secretAccessKey: Secret;
+    /** Milliseconds since the epoch. */
+    readonly now: () => number;
+  }) {
     this.#options = options;
   }
 

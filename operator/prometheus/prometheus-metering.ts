@@ -5,7 +5,7 @@ import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { Window } from '../model/window.ts';
-import { type AppendEnd, type Appender, createAppender } from '../metering/windows/appender.ts';
+import { type AppendEnd, Appender } from '../metering/windows/appender.ts';
 import type { Gap } from '../metering/windows/gaps.ts';
 import { QueryRunner } from './query.ts';
 import { BatchSizes } from './batch-sizes.ts';
@@ -54,7 +54,7 @@ export class PrometheusMetering {
     const { client, ledger, clock, random, logger, metrics } = options;
     const log = new CauseLog(logger, clock);
     this.#options = options;
-    this.#appender = createAppender({ ledger, clock, random, logger });
+    this.#appender = new Appender({ ledger, clock, random, logger });
     const startedAt = clock.now();
     const state = new WindowState({ ...options, appender: this.#appender, log, startedAt });
     const runner = new QueryRunner(client, metrics, clock, log);

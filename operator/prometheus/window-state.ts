@@ -6,7 +6,7 @@ import type { CauseLog } from '../telemetry/cause-log.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { AppendEnd, Appender } from '../metering/windows/appender.ts';
-import { createGaps, type Gap } from '../metering/windows/gaps.ts';
+import { type Gap, Gaps } from '../metering/windows/gaps.ts';
 import {
   expiredStretch,
   firstProgress,
@@ -37,7 +37,7 @@ const SHORTEST_DELAY_MS = 5_000;
 export class WindowState {
   readonly #options;
   readonly #unanswered = new Unanswered();
-  readonly #givenUp = createGaps(GAP_PREFIX);
+  readonly #givenUp = new Gaps(GAP_PREFIX);
   readonly #utilization: UtilizationRecords;
   #progress: Progress;
   #events: UsageEvent[] = [];

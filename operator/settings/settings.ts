@@ -35,7 +35,12 @@ export interface Settings {
   readonly ingest: IngestSettings;
   readonly http: HttpSettings;
   readonly enforcement: EnforcementSettings;
-  readonly billing: BillingSettings;
+  readonly billing: {
+    /** The destinations of ADAPTERS with their options. */
+    readonly destinations: readonly DestinationSettings[];
+    readonly defaultPlanCode: string;
+    readonly currency: string;
+  };
   readonly pricing: PricingSettings;
   readonly portal: PortalSettings;
   readonly focus: FocusSettings;
@@ -165,21 +170,20 @@ export interface FocusExportSettings {
   readonly version: FocusVersion;
   readonly target:
     | { readonly kind: 'directory'; readonly path: string }
-    | ({ readonly kind: 'bucket' } & BucketSettings)
+    /** A bucket of an S3-compatible store. */
+    | {
+        readonly kind: 'bucket';
+        /** Base URL, without the bucket. */
+        readonly endpoint: string;
+        readonly region: string;
+        readonly name: string;
+        /** Before the name of each object; empty, or ends with a slash. */
+        readonly prefix: string;
+        readonly accessKeyId: Secret;
+        readonly secretAccessKey: Secret;
+      }
     /** The bucket's credentials cannot be read. */
     | { readonly kind: 'unusable'; readonly problem: string };
-}
-
-/** A bucket of an S3-compatible store. */
-export interface BucketSettings {
-  /** Base URL, without the bucket. */
-  readonly endpoint: string;
-  readonly region: string;
-  readonly name: string;
-  /** Before the name of each object; empty, or ends with a slash. */
-  readonly prefix: string;
-  readonly accessKeyId: Secret;
-  readonly secretAccessKey: Secret;
 }
 
 export interface EnforcementSettings extends SettingsOf<typeof ENFORCEMENT> {
@@ -188,13 +192,6 @@ export interface EnforcementSettings extends SettingsOf<typeof ENFORCEMENT> {
    * empty.
    */
   readonly webhookSecrets: Readonly<Record<DestinationType, readonly Secret[]>>;
-}
-
-export interface BillingSettings {
-  /** The destinations of ADAPTERS with their options. */
-  readonly destinations: readonly DestinationSettings[];
-  readonly defaultPlanCode: string;
-  readonly currency: string;
 }
 
 export interface PricingSettings {

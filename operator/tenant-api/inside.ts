@@ -2,7 +2,7 @@ import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { NodeView } from '../metering/timelines/node.ts';
 import {
   createObservation,
-  type Observation,
+  type TenantObservation,
   type ObservationOptions,
 } from '../metering/timelines/observation.ts';
 import { tenancyOf } from '../metering/timelines/inside-tenant.ts';
@@ -34,7 +34,7 @@ export interface InsideOptions {
 
 /** An empty observation of a tenant cluster's API, with the rules for its own objects. */
 export class Inside {
-  readonly observation: Observation;
+  readonly observation: TenantObservation;
   readonly privateNodes: PrivateNodes;
   readonly machines: NodeMachines;
 
@@ -118,7 +118,7 @@ export class NodeMachines {
   }
 
   /** Restores which records proved which nodes, from the journal. */
-  restore(nodes: Observation['nodes']): void {
+  restore(nodes: TenantObservation['nodes']): void {
     for (const node of nodes.inNamespace('')) {
       const titles = (currentState(node)?.provenBy ?? '').split(', ');
       const known = titles.filter((title) => title !== '' && title !== PRIVATE_NODE_LABELS);

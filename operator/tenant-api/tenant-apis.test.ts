@@ -11,7 +11,7 @@ import {
   type VolumeClaimView,
 } from '../metering/timelines/retained-objects.ts';
 import { type NodeView, projectNode } from '../metering/timelines/node.ts';
-import { createTenantClusterTimelines } from '../metering/timelines/tenant-cluster-timeline.ts';
+import { TenantClusterTimelines } from '../metering/timelines/tenant-cluster-timeline.ts';
 import { currentState } from '../metering/timelines/timeline.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { MissingKubeconfig } from './tenant-api.ts';
@@ -33,7 +33,7 @@ function shelf<T extends Projected>() {
  */
 function setUp(missing: readonly MissingKubeconfig[] = [], clusters = [a]) {
   const clock = createManualClock(START);
-  const tenantClusters = createTenantClusterTimelines();
+  const tenantClusters = new TenantClusterTimelines();
   tenantClusters.observe([a], START);
   const nodes = shelf<NodeView>();
   const volumes = shelf<VolumeClaimView>();

@@ -6,7 +6,7 @@ import { pause } from '../kubernetes/abort.ts';
 import type { Projected, SourceHandler, SourceHealth } from '../kubernetes/source.ts';
 import type { LoadBalancerView, VolumeClaimView } from '../metering/timelines/retained-objects.ts';
 import type { NodeView } from '../metering/timelines/node.ts';
-import type { Observation } from '../metering/timelines/observation.ts';
+import type { TenantObservation } from '../metering/timelines/observation.ts';
 import type { ObjectLabels } from '../metering/timelines/object-labels.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { DEFAULT_LIMITS, FirstLists, type TenantLimits } from './limits.ts';
@@ -127,7 +127,7 @@ export class TenantApis {
   }
 
   /** Returns the observation of a tenant cluster; the same one for the same id. */
-  observe(id: string): Observation {
+  observe(id: string): TenantObservation {
     return this.#inside(id).observation;
   }
 

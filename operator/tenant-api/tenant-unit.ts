@@ -6,7 +6,7 @@ import type { SourceHealth } from '../kubernetes/source.ts';
 import { errorText } from '../model/error-text.ts';
 import { least } from '../model/extremes.ts';
 import type { NodeView } from '../metering/timelines/node.ts';
-import type { Observation } from '../metering/timelines/observation.ts';
+import type { TenantObservation } from '../metering/timelines/observation.ts';
 import type { PodView } from '../metering/timelines/pod.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -103,7 +103,7 @@ export class TenantUnit {
     return this.#options.id;
   }
 
-  get observation(): Observation {
+  get observation(): TenantObservation {
     return this.#options.observation;
   }
 

@@ -6,7 +6,7 @@ import { preferServedVersion } from '../kubernetes/served-version.ts';
 import type { Arrival, SourceHandler } from '../kubernetes/source.ts';
 import type { LoadBalancerView, VolumeClaimView } from '../metering/timelines/retained-objects.ts';
 import type { NodeView } from '../metering/timelines/node.ts';
-import type { Observation } from '../metering/timelines/observation.ts';
+import type { TenantObservation } from '../metering/timelines/observation.ts';
 import type { PodView } from '../metering/timelines/pod.ts';
 import type { ResourceClaimView } from '../metering/timelines/resource-claim.ts';
 import type { ResourceSliceView } from '../metering/timelines/resource-slice.ts';
@@ -45,7 +45,7 @@ export class TenantWatches {
 
   constructor(options: {
     readonly id: string;
-    readonly observation: Observation;
+    readonly observation: TenantObservation;
     readonly privateNodes: PrivateNodes;
     readonly machines: Pick<NodeMachines, 'lives' | 'release'>;
     readonly onNode: SourceHandler<NodeView>;
@@ -146,7 +146,7 @@ export class TenantWatches {
 const CREATION_DELAY_MS = 60_000;
 
 /** Counts stored states of a tenant cluster's objects and devices, with those that are gone. */
-export function statesIn(observation: Observation): number {
+export function statesIn(observation: TenantObservation): number {
   const { nodes, pods, volumes, loadBalancers, resourceClaims, resourceSlices } = observation;
   let states = 0;
   for (const timelines of [nodes, pods, volumes, loadBalancers, resourceClaims, resourceSlices]) {

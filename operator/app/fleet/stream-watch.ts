@@ -5,8 +5,8 @@ import { errorText } from '../../model/error-text.ts';
 import type { Tenant } from '../../model/tenant.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import { createGaps, type Gap, GAP_PREFIX } from '../../metering/windows/gaps.ts';
-import { createWindowReports, REPORT_PREFIX } from '../../metering/windows/report-store.ts';
+import { type Gap, GAP_PREFIX, Gaps } from '../../metering/windows/gaps.ts';
+import { REPORT_PREFIX, WindowReports } from '../../metering/windows/report-store.ts';
 import type { WindowReport } from '../../metering/windows/window-report.ts';
 import { type MeterReport, readClusters, readReport } from './meter-report.ts';
 
@@ -39,7 +39,7 @@ export class StreamWatch {
   #tenants: ReadonlyMap<string, Tenant> = new Map();
   #clusters: readonly TenantCluster[] = [];
   #gaps: SomeGaps = { open: [], past: [] };
-  readonly #windows = createWindowReports();
+  readonly #windows = new WindowReports();
   #departed: readonly Departure[] = [];
   /** By tenant; undefined before the first read. */
   #acknowledged: Map<string, number> | undefined;
@@ -206,7 +206,7 @@ async function readAcknowledged(ledger: Pick<Ledger, 'records'>): Promise<Map<st
 async function readGaps(ledger: Pick<Ledger, 'records'>, pastBefore: number): Promise<SomeGaps> {
   const kinds: SomeGaps[] = [];
   for (const prefix of [GAP_PREFIX, PROMETHEUS_GAP_PREFIX]) {
-    const gaps = createGaps(prefix);
+    const gaps = new Gaps(prefix);
     gaps.restore(await Array.fromAsync(ledger.records(prefix)));
     gaps.prune(pastBefore, 0);
     kinds.push({ open: gaps.list(), past: gaps.past() });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Client } from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { signedFromNanos } from '../../model/decimal.ts';
-import { createGaps } from '../../metering/windows/gaps.ts';
+import { Gaps } from '../../metering/windows/gaps.ts';
 import { TEST_WINDOW_MS, TEST_WINDOW_START, testEvent } from '../testing/events.ts';
 import { openTestStream, usePostgres } from '../testing/postgres-ledger.ts';
 import { createStepClock } from '../testing/step-clock.ts';
@@ -40,7 +40,7 @@ beforeAll(async () => {
   const acme = { tenant: 'acme', windowStart: TEST_WINDOW_START };
   const next = { tenant: 'acme', windowStart: TEST_WINDOW_START + HOUR_MS };
   const berlin = await open('berlin', 'eu');
-  const gaps = createGaps();
+  const gaps = new Gaps();
   const from = TEST_WINDOW_START;
   const reason = 'timed out\0after 30 s';
   gaps.note({ source: 'metrics', scope: 'utilisation', from, to: from + 60_000, reason });

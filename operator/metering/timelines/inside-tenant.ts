@@ -2,7 +2,7 @@ import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import type { Projected, Projection, RawObject } from '../../kubernetes/source.ts';
 import { type ObjectLabels, shareLabels } from './object-labels.ts';
 import type { Api } from './shared-values.ts';
-import type { TenantClusterTimelines } from './tenant-cluster-timeline.ts';
+import type { TenantClusterReader } from './tenant-cluster-timeline.ts';
 
 /**
  * Returns a projection of objects from a tenant cluster's own API. All of them belong to that
@@ -27,30 +27,16 @@ export function insideTenant<T extends Projected & { readonly labels: ObjectLabe
 }
 
 /** Returns the timelines of one tenant cluster alone, valid in every namespace of its own API. */
-export function tenancyOf(all: TenantClusterTimelines, id: string): TenantClusterTimelines {
+export function tenancyOf(all: TenantClusterReader, id: string): TenantClusterReader {
   const isOwn = (cluster: TenantCluster): boolean => cluster.id === id;
   return {
-    observe: (clusters, at) => all.observe(clusters, at),
-    release: (hasObjects, at) => all.release(hasObjects, at),
-    prune: (horizon) => all.prune(horizon),
-    snapshot: () => all.snapshot(),
-    restore: (snapshot, at) => all.restore(snapshot, at),
-    statesOf: (of, from, to) => all.statesOf(of, from, to),
     get current() {
       return all.current.filter(isOwn);
-    },
-    get leaving() {
-      return all.leaving.filter(({ cluster }) => isOwn(cluster));
     },
     get sequence() {
       return all.sequence;
     },
-    get version() {
-      return all.version;
-    },
-    get observedAt() {
-      return all.observedAt;
-    },
+    statesOf: (of, from, to) => all.statesOf(of, from, to),
     tenancies: (_namespace, from, to) =>
       all.statesOf(id, from, to).map((span) => ({
         from: Math.max(from, span.from),

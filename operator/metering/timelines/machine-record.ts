@@ -96,21 +96,19 @@ function nanos(count: number): bigint {
   return BigInt(Math.max(0, Math.trunc(count))) * NANOS;
 }
 
-interface RecordFields {
-  readonly ids: readonly (string | undefined)[];
-  readonly cluster?: string;
-  readonly nodeName?: string;
-  readonly cpu?: bigint;
-  readonly memory?: bigint;
-  readonly extended?: ReadonlyMap<string, ExtendedResource>;
-  readonly down?: boolean;
-  readonly downSince?: number;
-}
-
 function recordOf(
   object: RawObject,
   kind: string,
-  stated: RecordFields,
+  stated: {
+    readonly ids: readonly (string | undefined)[];
+    readonly cluster?: string;
+    readonly nodeName?: string;
+    readonly cpu?: bigint;
+    readonly memory?: bigint;
+    readonly extended?: ReadonlyMap<string, ExtendedResource>;
+    readonly down?: boolean;
+    readonly downSince?: number;
+  },
 ): MachineRecord | undefined {
   const identity = identityOf(object);
   if (identity === undefined) return undefined;

@@ -9,10 +9,7 @@ import {
   namespaceHandler,
   type NamespaceState,
 } from './host-namespace.ts';
-import {
-  createTenantClusterTimelines,
-  type TenantClusterTimelines,
-} from './tenant-cluster-timeline.ts';
+import { TenantClusterTimelines } from './tenant-cluster-timeline.ts';
 import { Timelines } from './timelines.ts';
 
 const TEAM = { uid: 'uid-team', namespace: '', name: 'team-1' };
@@ -42,7 +39,7 @@ function createWorld(): World {
   const namespaces = new Timelines({ kind: 'namespace', follow: followNamespace });
   const handler = namespaceHandler(namespaces);
   return {
-    timelines: createTenantClusterTimelines(namespaces),
+    timelines: new TenantClusterTimelines(namespaces),
     namespaces,
     reported: (next, arrival) => handler.upserted(next, undefined, arrival),
     gone: (last, arrival) => handler.deleted(last, arrival),

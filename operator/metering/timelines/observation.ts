@@ -23,10 +23,7 @@ import {
 } from './resource-claim.ts';
 import { type DeviceSlice, type ResourceSliceView, SLICES, sliceOf } from './resource-slice.ts';
 import type { Api } from './shared-values.ts';
-import {
-  createTenantClusterTimelines,
-  type TenantClusterTimelines,
-} from './tenant-cluster-timeline.ts';
+import { type TenantClusterReader, TenantClusterTimelines } from './tenant-cluster-timeline.ts';
 import { enter, followRetained } from './timeline.ts';
 import type { Observed, TimelineReader, TimelineRules } from './timeline-rules.ts';
 import { Timelines } from './timelines.ts';
@@ -56,11 +53,19 @@ export interface Observation {
   readonly usage: UsageSamples;
 }
 
+/** The objects of a tenant cluster's own API. The tenant cluster itself is the only one in it. */
+export interface TenantObservation extends Omit<Observation, 'tenantClusters'> {
+  readonly tenantClusters: TenantClusterReader;
+}
+
 /** The observation as meters read it. */
 export type ObservationReader = {
-  readonly [Name in keyof Observation]: Observation[Name] extends Timelines<infer _View, infer S>
+  readonly [Name in keyof TenantObservation]: TenantObservation[Name] extends Timelines<
+    infer _View,
+    infer S
+  >
     ? TimelineReader<S>
-    : Observation[Name];
+    : TenantObservation[Name];
 };
 
 export interface ObservationOptions {
@@ -139,7 +144,7 @@ export function createObservation(options: ObservationOptions): Observation {
     }),
     workloads: timelines({ kind: 'workload', follow: followWorkload }),
     namespaces,
-    tenantClusters: createTenantClusterTimelines(namespaces),
+    tenantClusters: new TenantClusterTimelines(namespaces),
     refusedNamespaces: new Set(),
     usage: new UsageSamples(),
   };

@@ -28,17 +28,6 @@ export interface ProviderStatement {
 /** The source name of a TenantOverride's labels; a record's name may stand before it. */
 export const PRIVATE_NODE_LABELS = 'privateNodeLabels';
 
-interface Readings {
-  readonly node: NodeView;
-  /** The state by the tenant's API. */
-  readonly reported: NodeState;
-  readonly statement: ProviderStatement;
-  readonly settings: NodeSettings;
-  readonly spans: readonly Span<NodeState>[];
-  /** Wall clock, milliseconds. */
-  readonly at: number;
-}
-
 /** The capacity type that costs most. */
 const DEAREST = 'on-demand';
 /** A value that lasted this long is not made cheaper by the tenant's API. */
@@ -49,7 +38,16 @@ const LASTING_MS = 600_000;
  * statement counts, and the dearest reading where he states nothing
  * (docs/explanation/nodes.md#the-dearest-reading).
  */
-export function providedState(readings: Readings): NodeState {
+export function providedState(readings: {
+  readonly node: NodeView;
+  /** The state by the tenant's API. */
+  readonly reported: NodeState;
+  readonly statement: ProviderStatement;
+  readonly settings: NodeSettings;
+  readonly spans: readonly Span<NodeState>[];
+  /** Wall clock, milliseconds. */
+  readonly at: number;
+}): NodeState {
   const { node, reported, statement, settings, spans, at } = readings;
   const stated = nodeState(inItsPlace(node, statement), settings, statement);
   const own = spans.filter(({ state }) => !isOverridden(state));

@@ -1,5 +1,4 @@
 import type { ObservationReader } from './observation.ts';
-import type { TenantClusterTimelines } from './tenant-cluster-timeline.ts';
 import type { Timeline } from './timeline.ts';
 import type { TimelineReader } from './timeline-rules.ts';
 
@@ -53,28 +52,4 @@ export function observationOf(
   includes: (namespace: string) => boolean,
 ): ObservationReader {
   return seenObservation(observation, ({ namespace }) => namespace === '' || includes(namespace));
-}
-
-/** Returns the same tenant clusters, except that `during` lists those of one namespace only. */
-export function tenantClustersOf(
-  timelines: TenantClusterTimelines,
-  namespace: string,
-): TenantClusterTimelines {
-  return {
-    current: timelines.current,
-    leaving: timelines.leaving,
-    sequence: timelines.sequence,
-    version: timelines.version,
-    observedAt: timelines.observedAt,
-    observe: (clusters, at) => timelines.observe(clusters, at),
-    tenancies: (within, from, to) => timelines.tenancies(within, from, to),
-    during: (from, to) => timelines.during(from, to, namespace),
-    statesOf: (id, from, to) => timelines.statesOf(id, from, to),
-    learntAfter: (sequence) => timelines.learntAfter(sequence),
-    mappedAfter: (sequence) => timelines.mappedAfter(sequence),
-    release: (hasObjects, at) => timelines.release(hasObjects, at),
-    prune: (horizon) => timelines.prune(horizon),
-    snapshot: () => timelines.snapshot(),
-    restore: (snapshot, observedAt) => timelines.restore(snapshot, observedAt),
-  };
 }

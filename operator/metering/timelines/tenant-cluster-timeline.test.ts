@@ -1,20 +1,16 @@
 import { describe, expect, test } from 'vitest';
 import { cluster } from '../meters/testing/objects.ts';
-import { createTenantClusterTimelines } from './tenant-cluster-timeline.ts';
+import { TenantClusterTimelines } from './tenant-cluster-timeline.ts';
 
 const born = (createdAt: number) => cluster('a', {}, { createdAt });
-const tenantsOf = (
-  timelines: ReturnType<typeof createTenantClusterTimelines>,
-  from: number,
-  to: number,
-) =>
+const tenantsOf = (timelines: TenantClusterTimelines, from: number, to: number) =>
   timelines
     .tenancies('tenant-a', from, to)
     .map((tenancy) => [tenancy.from, tenancy.to, ...tenancy.clusters.map(({ tenant }) => tenant)]);
 
 describe('tenant clusters', () => {
   test('whose customer changes are split where the change became known', () => {
-    const timelines = createTenantClusterTimelines();
+    const timelines = new TenantClusterTimelines();
     timelines.observe([{ ...born(0), tenant: 'x' }], 100);
     timelines.observe([{ ...born(0), tenant: 'y' }], 200);
     expect(tenantsOf(timelines, 50, 300)).toEqual([
@@ -24,7 +20,7 @@ describe('tenant clusters', () => {
   });
 
   test('that only change their display name are not split', () => {
-    const timelines = createTenantClusterTimelines();
+    const timelines = new TenantClusterTimelines();
     timelines.observe([born(0)], 100);
     const { version } = timelines;
     timelines.observe([{ ...born(0), displayName: 'new' }], 200);
@@ -33,7 +29,7 @@ describe('tenant clusters', () => {
   });
 
   test('that vanish exist until the discovery pass that missed them, and may come back', () => {
-    const timelines = createTenantClusterTimelines();
+    const timelines = new TenantClusterTimelines();
     timelines.observe([born(0)], 100);
     timelines.observe([], 200);
     timelines.observe([born(0)], 300);
@@ -44,7 +40,7 @@ describe('tenant clusters', () => {
   });
 
   test('that are new began after the previous discovery pass, whatever their creation time', () => {
-    const timelines = createTenantClusterTimelines();
+    const timelines = new TenantClusterTimelines();
     timelines.observe([], 100_000);
     timelines.observe([born(0)], 200_000);
     expect(timelines.learntAfter(0)).toEqual([{ cluster: born(0), from: 100_000 }]);
@@ -52,17 +48,17 @@ describe('tenant clusters', () => {
   });
 
   test('that the watch reports only after a discovery pass lose what they used before it', () => {
-    const timelines = createTenantClusterTimelines();
+    const timelines = new TenantClusterTimelines();
     timelines.observe([], 100_000);
     timelines.observe([born(99_000)], 101_000);
     expect(timelines.learntAfter(0)).toEqual([{ cluster: born(99_000), from: 99_000 }]);
   });
 
   test('come back out of the journal as they were', () => {
-    const timelines = createTenantClusterTimelines();
+    const timelines = new TenantClusterTimelines();
     timelines.observe([{ ...born(0), tenant: 'x' }], 100);
     timelines.observe([{ ...born(0), tenant: 'y' }], 200);
-    const restored = createTenantClusterTimelines();
+    const restored = new TenantClusterTimelines();
     restored.restore(JSON.parse(JSON.stringify(timelines.snapshot())), timelines.observedAt);
     expect(tenantsOf(restored, 50, 300)).toEqual(tenantsOf(timelines, 50, 300));
     expect(restored.current).toEqual(timelines.current);
@@ -71,25 +67,25 @@ describe('tenant clusters', () => {
   });
 
   test('that ended long ago are forgotten', () => {
-    const timelines = createTenantClusterTimelines();
+    const timelines = new TenantClusterTimelines();
     timelines.observe([born(0)], 100);
     timelines.observe([], 200);
     timelines.prune(200);
     expect(timelines.during(0, 1000)).toEqual([]);
   });
 
-  const leavingAt = (timelines: ReturnType<typeof createTenantClusterTimelines>, at: number) =>
+  const leavingAt = (timelines: TenantClusterTimelines, at: number) =>
     timelines.tenancies('tenant-a', at, at + 1).flatMap(({ leaving = [] }) => leaving);
 
   test('that are gone are leaving until nothing of them is there, also after a restart', () => {
-    const timelines = createTenantClusterTimelines();
+    const timelines = new TenantClusterTimelines();
     timelines.observe([born(0)], 100);
     timelines.observe([], 200);
     timelines.release(() => true, 300);
     timelines.prune(300);
     expect(leavingAt(timelines, 150)).toEqual([]);
     expect(leavingAt(timelines, 500)).toEqual([{ cluster: born(0), leftAt: 200 }]);
-    const restored = createTenantClusterTimelines();
+    const restored = new TenantClusterTimelines();
     restored.restore(JSON.parse(JSON.stringify(timelines.snapshot())), timelines.observedAt);
     expect(restored.current).toEqual([]);
     expect(restored.leaving).toEqual([{ cluster: born(0), leftAt: 200 }]);
@@ -102,7 +98,7 @@ describe('tenant clusters', () => {
   });
 
   test('that come back leave no longer', () => {
-    const timelines = createTenantClusterTimelines();
+    const timelines = new TenantClusterTimelines();
     timelines.observe([born(0)], 100);
     timelines.observe([], 200);
     timelines.observe([], 250);

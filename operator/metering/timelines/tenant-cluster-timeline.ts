@@ -17,42 +17,6 @@ export interface LateNamespace extends LateTenantCluster {
   readonly namespace: string;
 }
 
-/**
- * The tenant clusters and their tenants over time. Dimensions are those that were valid during a
- * span, never looked up afterwards (docs/explanation/metering.md#lifetimes-not-samples).
- */
-export interface TenantClusterTimelines {
-  /** Applies the result of a successful discovery pass. */
-  observe(clusters: readonly TenantCluster[], at: number): void;
-  /** The present tenant clusters. */
-  readonly current: readonly TenantCluster[];
-  /** Tenant clusters that are gone, while objects of them may still exist. */
-  readonly leaving: readonly LeavingTenantCluster[];
-  /** A namespace's tenant clusters during `[from, to)`, in order, without empty stretches. */
-  tenancies(namespace: string, from: number, to: number): readonly Tenancy[];
-  /** All spans of tenant clusters during `[from, to)`, of one namespace where it is given. */
-  during(from: number, to: number, namespace?: string): readonly Span<TenantCluster>[];
-  /** The spans of one tenant cluster during `[from, to)`, in order. */
-  statesOf(id: string, from: number, to: number): readonly Span<TenantCluster>[];
-  /** Tenant clusters learnt after `sequence`, with the time since when they exist. */
-  learntAfter(sequence: number): readonly LateTenantCluster[];
-  /** Mapped host namespaces learnt after `sequence`; for late usage. */
-  mappedAfter(sequence: number): readonly LateNamespace[];
-  /** Increases with every new tenant cluster and every newly mapped namespace. */
-  readonly sequence: number;
-  /** Increases with every change, for the journal. */
-  readonly version: number;
-  /** When discovery last succeeded; 0 before the first time. */
-  readonly observedAt: number;
-  /** Ends the leaving tenant clusters for which `hasObjects` is false. */
-  release(hasObjects: (leaving: LeavingTenantCluster) => boolean, at: number): void;
-  /** Forgets what ended before `horizon`. */
-  prune(horizon: number): void;
-  snapshot(): TenantClusterSnapshot;
-  /** Replaces everything by the content of a {@link snapshot}. */
-  restore(snapshot: TenantClusterSnapshot, observedAt: number): void;
-}
-
 interface Entry {
   spans: readonly Span<TenantCluster>[];
   /** From when it was gone until no object of it was left. */
@@ -65,16 +29,10 @@ interface Entry {
 }
 
 /**
- * Creates empty timelines. `namespaces` dates the changes that a discovery pass finds; without it
- * they date from the pass.
+ * The tenant clusters and their tenants over time. Dimensions are those that were valid during a
+ * span, never looked up afterwards (docs/explanation/metering.md#lifetimes-not-samples).
  */
-export function createTenantClusterTimelines(
-  namespaces: Pick<HostNamespaces, 'inNamespace'> = { inNamespace: () => [] },
-): TenantClusterTimelines {
-  return new TenantClusterHistory(namespaces);
-}
-
-class TenantClusterHistory implements TenantClusterTimelines {
+export class TenantClusterTimelines {
   readonly #entries = new Map<string, Entry>();
   readonly #mappings = new NamespaceMappings();
   readonly #namespaces: Pick<HostNamespaces, 'inNamespace'>;
@@ -85,32 +43,41 @@ class TenantClusterHistory implements TenantClusterTimelines {
   #sequence = 0;
   #version = 0;
 
-  constructor(namespaces: Pick<HostNamespaces, 'inNamespace'>) {
+  /**
+   * `namespaces` dates the changes that a discovery pass finds; without it they date from the pass.
+   */
+  constructor(namespaces: Pick<HostNamespaces, 'inNamespace'> = { inNamespace: () => [] }) {
     this.#namespaces = namespaces;
   }
 
+  /** The present tenant clusters. */
   get current(): readonly TenantCluster[] {
     return this.#current;
   }
 
+  /** Tenant clusters that are gone, while objects of them may still exist. */
   get leaving(): readonly LeavingTenantCluster[] {
     return [...this.#entries.values()].flatMap(({ leaving }) =>
       leaving === undefined || leaving.to < Infinity ? [] : [leavingOf(leaving)],
     );
   }
 
+  /** Increases with every new tenant cluster and every newly mapped namespace. */
   get sequence(): number {
     return this.#sequence;
   }
 
+  /** Increases with every change, for the journal. */
   get version(): number {
     return this.#version;
   }
 
+  /** When discovery last succeeded; 0 before the first time. */
   get observedAt(): number {
     return this.#observedAt;
   }
 
+  /** Applies the result of a successful discovery pass. */
   observe(clusters: readonly TenantCluster[], at: number): void {
     this.#index = undefined;
     for (const cluster of clusters) this.#meet(cluster, at);
@@ -131,6 +98,7 @@ class TenantClusterHistory implements TenantClusterTimelines {
     this.#observedAt = at;
   }
 
+  /** A namespace's tenant clusters during `[from, to)`, in order, without empty stretches. */
   tenancies(namespace: string, from: number, to: number): readonly Tenancy[] {
     const inside = ({ state }: Span<TenantCluster>) => state.namespace === namespace;
     const entries = this.#inNamespace(namespace);
@@ -151,19 +119,17 @@ class TenantClusterHistory implements TenantClusterTimelines {
     return tenanciesOf(present, leaving, from, to);
   }
 
-  during(from: number, to: number, namespace?: string): readonly Span<TenantCluster>[] {
-    const all = [...this.#entries.values()];
-    const entries = namespace === undefined ? all : this.#inNamespace(namespace);
-    const spans = entries.flatMap((entry) => spansWithin(entry.spans, from, to));
-    return namespace === undefined
-      ? spans
-      : spans.filter(({ state }) => state.namespace === namespace);
+  /** All spans of tenant clusters during `[from, to)`. */
+  during(from: number, to: number): readonly Span<TenantCluster>[] {
+    return [...this.#entries.values()].flatMap(({ spans }) => spansWithin(spans, from, to));
   }
 
+  /** The spans of one tenant cluster during `[from, to)`, in order. */
   statesOf(id: string, from: number, to: number): readonly Span<TenantCluster>[] {
     return spansWithin(this.#entries.get(id)?.spans ?? [], from, to);
   }
 
+  /** Tenant clusters learnt after `sequence`, with the time since when they exist. */
   learntAfter(sequence: number): readonly LateTenantCluster[] {
     if (this.#sequence <= sequence) return [];
     return [...this.#entries.values()].flatMap(({ learntAs, spans, existedFrom }) => {
@@ -173,6 +139,7 @@ class TenantClusterHistory implements TenantClusterTimelines {
     });
   }
 
+  /** Mapped host namespaces learnt after `sequence`; for late usage. */
   mappedAfter(sequence: number): readonly LateNamespace[] {
     return this.#mappings.learntAfter(sequence).flatMap(({ cluster: id, namespace, from }) => {
       const { spans = [], leaving } = this.#entries.get(id) ?? {};
@@ -181,6 +148,7 @@ class TenantClusterHistory implements TenantClusterTimelines {
     });
   }
 
+  /** Ends the leaving tenant clusters for which `hasObjects` is false. */
   release(hasObjects: (leaving: LeavingTenantCluster) => boolean, at: number): void {
     for (const [id, entry] of this.#entries) {
       const { leaving } = entry;
@@ -191,6 +159,7 @@ class TenantClusterHistory implements TenantClusterTimelines {
     }
   }
 
+  /** Forgets what ended before `horizon`. */
   prune(horizon: number): void {
     this.#index = undefined;
     for (const [id, entry] of this.#entries) {
@@ -208,6 +177,7 @@ class TenantClusterHistory implements TenantClusterTimelines {
     );
   }
 
+  /** Replaces everything by the content of a {@link snapshot}. */
   restore(snapshot: TenantClusterSnapshot, observedAt: number): void {
     this.#index = undefined;
     this.#entries.clear();
@@ -288,6 +258,12 @@ class TenantClusterHistory implements TenantClusterTimelines {
     return this.#index.get(namespace) ?? [];
   }
 }
+
+/** The timelines of tenant clusters as meters read them. */
+export type TenantClusterReader = Pick<
+  TenantClusterTimelines,
+  'current' | 'tenancies' | 'during' | 'statesOf' | 'learntAfter' | 'mappedAfter' | 'sequence'
+>;
 
 /**
  * Whether objects stay billed after the tenant cluster is gone. A namespace's objects are a

@@ -14,31 +14,52 @@ export type Appended =
   | { readonly kind: 'appended'; readonly outcomes: readonly EventOutcome[] }
   | AppendEnd;
 
+const FIRST_DELAY_MS = 500;
+const MAX_DELAY_MS = 30_000;
+
 /** Appends a window's batch and retries for as long as it takes: a window is never dropped. */
-export interface Appender {
-  /** `span` is the tracing span of the window. */
-  append(batch: AppendBatch, signal: AbortSignal, span?: TraceSpan): Promise<Appended>;
+export class Appender {
+  readonly #options;
+  #paused = false;
+
+  constructor(options: {
+    readonly ledger: Pick<Ledger, 'append' | 'stats'>;
+    readonly clock: Clock;
+    readonly random: () => number;
+    readonly logger: Logger;
+    /** Shows how late the window is while the append fails. */
+    readonly metrics?: Pick<CollectorMetrics, 'lagSeconds'>;
+  }) {
+    this.#options = options;
+  }
+
   /**
    * Returns false while the volume is so full that windows have to wait
    * (docs/reference/ledger-format.md#disk-use). Logs each change once.
    */
-  mayAppend(): boolean;
-}
+  mayAppend(): boolean {
+    const { ledger, logger } = this.#options;
+    const full = ledger.stats().disk.level === 'collector-paused';
+    if (full !== this.#paused && full) {
+      logger.error('[controller] the ledger volume is full: windows wait; enlarge the volume');
+    }
+    if (full !== this.#paused && !full) {
+      logger.info('[controller] the ledger volume has room again');
+    }
+    this.#paused = full;
+    return !full;
+  }
 
-const FIRST_DELAY_MS = 500;
-const MAX_DELAY_MS = 30_000;
+  /** `span` is the tracing span of the window. */
+  async append(batch: AppendBatch, signal: AbortSignal, span?: TraceSpan): Promise<Appended> {
+    const appending = span?.child('append', { events: batch.events.length });
+    const appended = await this.#persist(batch, signal);
+    appending?.end({}, problemOf(appended));
+    return appended;
+  }
 
-export function createAppender(options: {
-  readonly ledger: Pick<Ledger, 'append' | 'stats'>;
-  readonly clock: Clock;
-  readonly random: () => number;
-  readonly logger: Logger;
-  /** Shows how late the window is while the append fails. */
-  readonly metrics?: Pick<CollectorMetrics, 'lagSeconds'>;
-}): Appender {
-  const { ledger, clock, random, logger, metrics } = options;
-  let paused = false;
-  const persist = async (batch: AppendBatch, signal: AbortSignal): Promise<Appended> => {
+  async #persist(batch: AppendBatch, signal: AbortSignal): Promise<Appended> {
+    const { ledger, clock, random, logger, metrics } = this.#options;
     for (let delay = FIRST_DELAY_MS; ; delay = Math.min(delay * 2, MAX_DELAY_MS)) {
       const outcome = await ledger.append(batch);
       if (outcome.kind === 'appended') return outcome;
@@ -52,24 +73,7 @@ export function createAppender(options: {
       await clock.sleep(delay * (0.5 + random() / 2), signal).catch(() => undefined);
       if (signal.aborted) return { kind: 'aborted' };
     }
-  };
-  return {
-    mayAppend: () => {
-      const full = ledger.stats().disk.level === 'collector-paused';
-      if (full !== paused && full) {
-        logger.error('[controller] the ledger volume is full: windows wait; enlarge the volume');
-      }
-      if (full !== paused && !full) logger.info('[controller] the ledger volume has room again');
-      paused = full;
-      return !full;
-    },
-    append: async (batch, signal, span) => {
-      const appending = span?.child('append', { events: batch.events.length });
-      const appended = await persist(batch, signal);
-      appending?.end({}, problemOf(appended));
-      return appended;
-    },
-  };
+  }
 }
 
 function problemOf(appended: Appended): string | undefined {

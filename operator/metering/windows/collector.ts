@@ -3,20 +3,21 @@ import type { Explanations } from '../explanations/explanations.ts';
 import type { QueuedArrivals } from '../../kubernetes/live-view.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { Window } from '../../model/window.ts';
+import { type NodeSettings, sameNodeSettings } from '../timelines/node-state.ts';
 import type { Observation } from '../timelines/observation.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
+import { TimeSlice } from '../../telemetry/time-slice.ts';
 import type { Tracer } from '../../telemetry/tracer.ts';
-import { type AppendEnd, createAppender } from './appender.ts';
+import { type AppendEnd, Appender } from './appender.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
 import { DueWindows } from './due-windows.ts';
-import { createGaps, type Gap, GAP_PREFIX, type UsageFailure } from './gaps.ts';
+import { type Gap, GAP_PREFIX, Gaps, type UsageFailure } from './gaps.ts';
 import type { RestoredJournal } from './journal.ts';
-import { NodeRefresh } from './node-refresh.ts';
 import { PrivateNodeNotices, type TenantNotice } from './private-node-limit.ts';
 import type { PodMetricsReader } from './pod-metrics.ts';
 import { Quarantine } from './quarantine.ts';
-import { createWindowReports, REPORT_PREFIX } from './report-store.ts';
+import { REPORT_PREFIX, WindowReports } from './report-store.ts';
 import { sampleRegularly } from './sampling.ts';
 import type { CollectorSources } from './scope.ts';
 import { Scopes, tenantClustersOf } from './scopes.ts';
@@ -71,8 +72,8 @@ const STEP_WAIT_MS = 10_000;
 export class Collector {
   readonly #options: CollectorOptions;
   readonly #tenants: TenantObjectsList;
-  readonly #gaps = createGaps();
-  readonly #reports = createWindowReports();
+  readonly #gaps = new Gaps();
+  readonly #reports = new WindowReports();
   readonly #scopes: Scopes;
   readonly #usage: HostUsage;
   readonly #tenantUsage: UsageSampler;
@@ -81,7 +82,8 @@ export class Collector {
   readonly #due: DueWindows;
   readonly #closer: WindowCloser;
   readonly #closedListeners = new Set<() => void>();
-  readonly #nodes: NodeRefresh;
+  /** The settings by which nodes were last read. */
+  #nodesReadBy: NodeSettings | undefined;
 
   constructor(options: CollectorOptions) {
     const { settings, ledger, clock, logger, tenants = NO_TENANT_OBJECTS } = options;
@@ -100,7 +102,6 @@ export class Collector {
       windowMs: settings().metering.windowMs,
     });
     this.#usage = createHostUsage(options);
-    this.#nodes = new NodeRefresh(options);
     this.#tenantUsage = createTenantUsage(tenants, logger);
     this.#quarantine = new Quarantine(options);
     this.#privateNodes = new PrivateNodeNotices(logger);
@@ -112,7 +113,7 @@ export class Collector {
       privateNodes: this.#privateNodes,
       due: this.#due,
       reports: this.#reports,
-      appender: createAppender(options),
+      appender: new Appender(options),
       usageFailures: this.#usage.failures,
       tenantUsageFailure: (id) => this.#tenantUsage.failure(id),
       onClosed: () => {
@@ -243,9 +244,21 @@ export class Collector {
     return { kind: 'aborted' };
   }
 
+  /**
+   * Reads the timelines of all nodes again when the settings in force have changed. The first time
+   * is when nodes are listed, because the journal's timelines may come from other settings.
+   */
   async #refreshNodes(): Promise<void> {
     if (!this.#scopes.host.some(({ scope, listed }) => listed && scope.name === 'pods')) return;
-    if (!(await this.#nodes.refresh())) return;
+    const { observation, clock, settings } = this.#options;
+    const { metering } = settings();
+    const before = this.#nodesReadBy;
+    this.#nodesReadBy = metering;
+    if (before !== undefined && sameNodeSettings(before, metering)) return;
+    const slice = new TimeSlice(clock);
+    const now = (): number => clock.now();
+    await slice.take(observation.nodes.refreshing(now));
+    await slice.take(observation.gpuNodes.refreshing(now));
     for (const tenant of this.#tenants.list()) tenant.refresh('nodes');
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { createDiagnostics } from '../meters/meter-reports.ts';
-import { createGaps, FINAL_REASONS, omittedSliceGaps, unsampledGaps } from './gaps.ts';
+import { FINAL_REASONS, Gaps, omittedSliceGaps, unsampledGaps } from './gaps.ts';
 
 const POD_SCOPE = { scope: 'pods' };
 const gap = { source: 'pods', scope: 'pods', from: 0, to: 60_000, reason: 'HTTP 403' };
@@ -35,7 +35,7 @@ test('usage whose samples were dropped while the database was away is a gap with
 
 describe('gaps', () => {
   test('that go on are one gap, and count their time once', () => {
-    const gaps = createGaps();
+    const gaps = new Gaps();
     expect(gaps.note(gap)).toBe(60_000);
     expect(gaps.note({ ...gap, to: 120_000 })).toBe(60_000);
     expect(gaps.note({ ...gap, from: 120_000, to: 130_000 })).toBe(10_000);
@@ -44,7 +44,7 @@ describe('gaps', () => {
   });
 
   test('of other sources and scopes are gaps of their own', () => {
-    const gaps = createGaps();
+    const gaps = new Gaps();
     gaps.note(gap);
     gaps.note({ ...gap, source: 'nodes' });
     gaps.note({ ...gap, scope: 'volumes' });
@@ -52,7 +52,7 @@ describe('gaps', () => {
   });
 
   test('shrink as they are filled, and go when nothing of them is left', () => {
-    const gaps = createGaps();
+    const gaps = new Gaps();
     gaps.note(gap);
     gaps.filled(POD_SCOPE, 20_000);
     expect(gaps.list()).toEqual([{ ...gap, from: 20_000 }]);
@@ -67,7 +67,7 @@ describe('gaps', () => {
   test.each([...FINAL_REASONS])(
     'with the reason "%s" stay when windows are closed, and swallow none that can be filled',
     (reason) => {
-      const gaps = createGaps();
+      const gaps = new Gaps();
       const final = { ...gap, reason };
       gaps.note(gap);
       expect(gaps.note(final)).toBe(60_000);
@@ -79,17 +79,17 @@ describe('gaps', () => {
       ]);
       gaps.filled(POD_SCOPE, 120_000);
       expect(gaps.list()).toEqual([{ ...final, to: 90_000 }]);
-      const restored = createGaps();
+      const restored = new Gaps();
       restored.restore(gaps.drain().map(({ key, value }) => [key, value ?? '{}']));
       expect(restored.list()).toEqual(gaps.list());
     },
   );
 
   test('survive a restart, and leave no record behind when they are filled', () => {
-    const gaps = createGaps();
+    const gaps = new Gaps();
     gaps.note(gap);
     const records = new Map(gaps.drain().map(({ key, value }) => [key, value ?? '']));
-    const restored = createGaps();
+    const restored = new Gaps();
     restored.restore(records);
     expect(restored.list()).toEqual([gap]);
     restored.filled(POD_SCOPE, 60_000);
@@ -101,7 +101,7 @@ describe('gaps', () => {
     const stored = { source: 'own-nodes', scope: 'a', from: 0, to: 60_000, reason: 'too many' };
     const key = 'gap/own-nodes/a/1970-01-01T00:00:00.000Z';
     const renamed = { ...stored, source: 'private-nodes' };
-    const gaps = createGaps();
+    const gaps = new Gaps();
     gaps.restore([[key, JSON.stringify({ v: 1, ...stored })]]);
     expect(gaps.list()).toEqual([renamed]);
     expect(gaps.note({ ...renamed, from: 60_000, to: 120_000 })).toBe(60_000);
@@ -111,14 +111,14 @@ describe('gaps', () => {
   });
 
   test('are forgotten when they are old', () => {
-    const gaps = createGaps();
+    const gaps = new Gaps();
     gaps.note(gap);
     gaps.prune(60_001);
     expect(gaps.list()).toEqual([]);
   });
 
   test('of last month are still shown when the events are gone, also after a restart', () => {
-    const gaps = createGaps();
+    const gaps = new Gaps();
     gaps.note(gap);
     const records = new Map(
       gaps
@@ -129,7 +129,7 @@ describe('gaps', () => {
     expect(gaps.list()).toEqual([]);
     expect(gaps.past()).toEqual([gap]);
     expect(gaps.drain()).toEqual([]);
-    const restored = createGaps();
+    const restored = new Gaps();
     restored.restore(records);
     restored.prune(60_001, 0);
     expect(restored.past()).toEqual([gap]);

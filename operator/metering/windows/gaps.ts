@@ -17,26 +17,6 @@ export interface Gap {
   readonly reason: string;
 }
 
-/** All recorded gaps, with the changes that are not in the ledger yet. */
-export interface Gaps {
-  /** Records a gap, or extends one of its source and scope. Returns the added milliseconds. */
-  note(gap: Gap): number;
-  /**
-   * Removes the gaps of a scope that windows have filled up to `until`; with `source`, only those
-   * of that source. Gaps that nothing can fill stay.
-   */
-  filled(filled: { readonly scope: string; readonly source?: string }, until: number): void;
-  /** Moves gaps ended before `horizon` to the past; removes those ended before `pastHorizon`. */
-  prune(horizon: number, pastHorizon?: number): void;
-  /** Gaps that are not past, newest first. */
-  list(): readonly Gap[];
-  /** Past gaps, newest first. Past months need them. */
-  past(): readonly Gap[];
-  /** Returns the changes since the last call as records. */
-  drain(): readonly RecordChange[];
-  restore(records: Iterable<readonly [key: string, value: string]>): void;
-}
-
 /** Key prefix of gap records. */
 export const GAP_PREFIX = 'gap/';
 
@@ -64,89 +44,120 @@ export const SAMPLES_DROPPED = 'database away for longer than samples are kept';
 /** Most stored past gaps; the oldest go first. It bounds a source that fails every minute. */
 const MOST_PAST_GAPS = 20_000;
 
-/** Creates an empty set of gaps. A caller with its own gaps passes its own key `prefix`. */
-export function createGaps(prefix = GAP_PREFIX): Gaps {
-  const keyOf = ({ source, scope, from, reason }: Gap): string => {
-    const start = new Date(from).toISOString();
-    return [`${prefix}${source}`, scope, ...finalReason(reason), start].join('/');
-  };
-  const gaps = new Map<string, Gap>();
-  const past = new Map<string, Gap>();
-  const changed = new Set<string>();
-  const newestFirst = (some: Map<string, Gap>): Gap[] =>
-    [...some.values()].toSorted((a, b) => b.to - a.to);
+/** All recorded gaps, with the changes that are not in the ledger yet. */
+export class Gaps {
+  readonly #prefix: string;
+  readonly #gaps = new Map<string, Gap>();
+  readonly #past = new Map<string, Gap>();
+  readonly #changed = new Set<string>();
 
-  const put = (gap: Gap): void => {
-    gaps.set(keyOf(gap), gap);
-    changed.add(keyOf(gap));
-  };
-  const remove = (gap: Gap): void => {
-    gaps.delete(keyOf(gap));
-    changed.add(keyOf(gap));
-  };
+  /** A caller with its own gaps passes its own key `prefix`. */
+  constructor(prefix = GAP_PREFIX) {
+    this.#prefix = prefix;
+  }
+
+  /** Records a gap, or extends one of its source and scope. Returns the added milliseconds. */
+  note(gap: Gap): number {
+    const before = this.#like(gap).find((known) => known.from <= gap.from && known.to >= gap.from);
+    if (before === undefined) {
+      this.#put(gap);
+      return gap.to - gap.from;
+    }
+    const to = Math.max(before.to, gap.to);
+    if (to !== before.to || gap.reason !== before.reason) {
+      this.#put({ ...before, to, reason: gap.reason });
+    }
+    return to - before.to;
+  }
+
+  /**
+   * Removes the gaps of a scope that windows have filled up to `until`; with `source`, only those
+   * of that source. Gaps that nothing can fill stay.
+   */
+  filled(
+    { scope, source }: { readonly scope: string; readonly source?: string },
+    until: number,
+  ): void {
+    for (const gap of this.#gaps.values()) {
+      if (gap.scope !== scope || gap.from >= until) continue;
+      if (gap.source === GIVEN_UP || FINAL_REASONS.has(gap.reason)) continue;
+      if (source !== undefined && gap.source !== source) continue;
+      const key = this.#keyOf(gap);
+      this.#gaps.delete(key);
+      this.#changed.add(key);
+      if (gap.to > until) this.#put({ ...gap, from: until });
+    }
+  }
+
+  /** Moves gaps ended before `horizon` to the past; removes those ended before `pastHorizon`. */
+  prune(horizon: number, pastHorizon = horizon): void {
+    for (const [key, gap] of this.#gaps) {
+      if (gap.to >= horizon) continue;
+      this.#gaps.delete(key);
+      this.#past.set(key, gap);
+    }
+    for (const [key, gap] of this.#past) {
+      if (gap.to >= pastHorizon && this.#past.size <= MOST_PAST_GAPS) continue;
+      this.#past.delete(key);
+      this.#changed.add(key);
+    }
+  }
+
+  /** Gaps that are not past, newest first. */
+  list(): readonly Gap[] {
+    return newestFirst(this.#gaps);
+  }
+
+  /** Past gaps, newest first. Past months need them. */
+  past(): readonly Gap[] {
+    return newestFirst(this.#past);
+  }
+
+  /** Returns the changes since the last call as records. */
+  drain(): readonly RecordChange[] {
+    const changes = [...this.#changed].map((key) => {
+      const gap = this.#gaps.get(key) ?? this.#past.get(key);
+      return { key, value: gap === undefined ? undefined : JSON.stringify({ v: 1, ...gap }) };
+    });
+    this.#changed.clear();
+    return changes;
+  }
+
+  restore(records: Iterable<readonly [key: string, value: string]>): void {
+    for (const [key, value] of records) {
+      const gap = parseGap(value);
+      if (gap === undefined) continue;
+      const present = this.#keyOf(gap);
+      this.#gaps.set(present, gap);
+      // The record of an earlier version has another key.
+      if (present !== key) for (const one of [key, present]) this.#changed.add(one);
+    }
+  }
+
+  #keyOf({ source, scope, from, reason }: Gap): string {
+    const start = new Date(from).toISOString();
+    return [`${this.#prefix}${source}`, scope, ...finalReason(reason), start].join('/');
+  }
+
+  #put(gap: Gap): void {
+    const key = this.#keyOf(gap);
+    this.#gaps.set(key, gap);
+    this.#changed.add(key);
+  }
+
   /** Gaps of the same source and scope. A gap that stays never merges with a fillable one. */
-  const like = ({ source, scope, reason }: Gap): Gap[] =>
-    [...gaps.values()].filter(
+  #like({ source, scope, reason }: Gap): readonly Gap[] {
+    return [...this.#gaps.values()].filter(
       (gap) =>
         gap.source === source &&
         gap.scope === scope &&
         finalReason(gap.reason)[0] === finalReason(reason)[0],
     );
+  }
+}
 
-  return {
-    note: (gap) => {
-      const before = like(gap).find((known) => known.from <= gap.from && known.to >= gap.from);
-      if (before === undefined) {
-        put(gap);
-        return gap.to - gap.from;
-      }
-      const to = Math.max(before.to, gap.to);
-      if (to !== before.to || gap.reason !== before.reason) {
-        put({ ...before, to, reason: gap.reason });
-      }
-      return to - before.to;
-    },
-    filled: ({ scope, source }, until) => {
-      for (const gap of gaps.values()) {
-        if (gap.scope !== scope || gap.from >= until) continue;
-        if (gap.source === GIVEN_UP || FINAL_REASONS.has(gap.reason)) continue;
-        if (source !== undefined && gap.source !== source) continue;
-        remove(gap);
-        if (gap.to > until) put({ ...gap, from: until });
-      }
-    },
-    prune: (horizon, pastHorizon = horizon) => {
-      for (const [key, gap] of gaps) {
-        if (gap.to >= horizon) continue;
-        gaps.delete(key);
-        past.set(key, gap);
-      }
-      for (const [key, gap] of past) {
-        if (gap.to >= pastHorizon && past.size <= MOST_PAST_GAPS) continue;
-        past.delete(key);
-        changed.add(key);
-      }
-    },
-    list: () => newestFirst(gaps),
-    past: () => newestFirst(past),
-    drain: () => {
-      const changes = [...changed].map((key) => {
-        const gap = gaps.get(key) ?? past.get(key);
-        return { key, value: gap === undefined ? undefined : JSON.stringify({ v: 1, ...gap }) };
-      });
-      changed.clear();
-      return changes;
-    },
-    restore: (records) => {
-      for (const [key, value] of records) {
-        const gap = parseGap(value);
-        if (gap === undefined) continue;
-        gaps.set(keyOf(gap), gap);
-        // The record of an earlier version has another key.
-        if (keyOf(gap) !== key) for (const one of [key, keyOf(gap)]) changed.add(one);
-      }
-    },
-  };
+function newestFirst(gaps: ReadonlyMap<string, Gap>): readonly Gap[] {
+  return [...gaps.values()].toSorted((a, b) => b.to - a.to);
 }
 
 /** Key part of a gap that stays; empty for a gap that can be filled. */

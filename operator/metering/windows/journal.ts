@@ -202,7 +202,7 @@ async function readTimelines<T extends Observed, S>(
   ledger: Pick<Ledger, 'records'>,
   prefix: string,
   slice: TimeSlice,
-  api: Api = {},
+  api: Api,
 ): Promise<{ readonly read: readonly Tracked<T, S>[]; readonly unreadable: readonly string[] }> {
   const read: Tracked<T, S>[] = [];
   const unreadable: string[] = [];
@@ -307,13 +307,6 @@ function stateOfVersion(version: unknown, state: unknown): Resumable | undefined
   return version === JOURNAL_VERSION ? (state as Resumable) : undefined;
 }
 
-/** The journal without its timelines. */
-interface JournalHead {
-  /** Undefined at the first start and if the journal is unusable; timelines are then ignored. */
-  readonly state: CollectorState | undefined;
-  readonly tenantClusters: TenantClusterSnapshot;
-}
-
 /**
  * Reads the head of the journal. Without its tenant clusters nobody knows what closed windows have
  * billed, so the journal counts as missing.
@@ -321,7 +314,11 @@ interface JournalHead {
 async function readJournalHead(
   ledger: Pick<Ledger, 'record'>,
   logger: Logger,
-): Promise<JournalHead> {
+): Promise<{
+  /** Undefined at the first start and if the journal is unusable; timelines are then ignored. */
+  readonly state: CollectorState | undefined;
+  readonly tenantClusters: TenantClusterSnapshot;
+}> {
   const state = decodeState(await ledger.record(STATE_KEY)) as CollectorState | undefined;
   const clustersText = await ledger.record(TENANT_CLUSTERS_KEY);
   const head = { state, tenantClusters: [] };

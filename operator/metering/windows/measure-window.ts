@@ -71,7 +71,7 @@ export function* measureWindow(
   const failed = [...host.failed];
   const measured: (readonly [member: ScopeState, own: MeasuredTenant])[] = [];
   for (const member of ofPrivateNodes) {
-    const outcome = yield* attemptInSlices(member.scope, measureTenant(member, input, options));
+    const outcome = yield* attempt(member.scope, measureTenant(member, input, options));
     if ('reason' in outcome) failed.push(outcome);
     else measured.push([member, outcome]);
   }
@@ -96,10 +96,6 @@ export function* measureWindow(
   };
 }
 
-interface MeasuredHost extends Pick<Measured, 'members' | 'failed' | 'diagnostics'> {
-  readonly tallies: readonly Tally[];
-}
-
 /**
  * Measures the scopes of this cluster together. Only if that throws, measures each one separately
  * to find the failing one.
@@ -107,7 +103,10 @@ interface MeasuredHost extends Pick<Measured, 'members' | 'failed' | 'diagnostic
 function* measureHost(
   members: readonly ScopeState[],
   shared: Shared,
-): Generator<void, MeasuredHost> {
+): Generator<
+  void,
+  Pick<Measured, 'members' | 'failed' | 'diagnostics'> & { readonly tallies: readonly Tally[] }
+> {
   const tally = createTally();
   const diagnostics = createDiagnostics();
   try {
@@ -116,8 +115,7 @@ function* measureHost(
   } catch (error) {
     const sorted = members.map((member) => {
       const alone = { ...shared, tally: createTally(), diagnostics: createDiagnostics() };
-      const measured = attempt(member.scope, () => atOnce(runMeters(member, alone)));
-      return { member, failed: measured };
+      return { member, failed: atOnce(attempt(member.scope, runMeters(member, alone))) };
     });
     const failed = sorted.flatMap(({ member, failed: one }) =>
       one === undefined ? [] : { ...one, namespaces: culpritsOf(member, shared) },
@@ -140,10 +138,8 @@ function culpritsOf(member: ScopeState, shared: Shared): readonly string[] {
   const fails = (included: ReadonlySet<string>): boolean => {
     const subset = observationOf(observation, (each) => included.has(each));
     const alone = { ...shared, tally: createTally(), diagnostics: createDiagnostics() };
-    const measured = attempt(member.scope, () =>
-      atOnce(runMeters(member, { ...alone, observation: subset })),
-    );
-    return measured !== undefined;
+    const steps = runMeters(member, { ...alone, observation: subset });
+    return atOnce(attempt(member.scope, steps)) !== undefined;
   };
   if (fails(new Set())) return [];
   const search = (names: readonly string[]): readonly string[] => {
@@ -206,33 +202,17 @@ function* runMeters(
   }
 }
 
-function attempt<T>(scope: Scope, measure: () => T): T | FailedScope {
-  try {
-    return measure();
-  } catch (error) {
-    return failed(scope, error);
-  }
-}
-
-/** Like `attempt`, for work in steps. */
-function* attemptInSlices<T>(
-  scope: Scope,
-  steps: Generator<void, T>,
-): Generator<void, T | FailedScope> {
+/** The result of measuring a scope, or why it threw. */
+function* attempt<T>(scope: Scope, steps: Generator<void, T>): Generator<void, T | FailedScope> {
   try {
     return yield* steps;
   } catch (error) {
-    return failed(scope, error);
+    const reason =
+      error instanceof BudgetExceeded
+        ? error.message
+        : `measuring a window failed: ${errorText(error)}`;
+    return { scope, reason };
   }
-}
-
-/** Converts what measuring a scope threw. */
-function failed(scope: Scope, error: unknown): FailedScope {
-  const reason =
-    error instanceof BudgetExceeded
-      ? error.message
-      : `measuring a window failed: ${errorText(error)}`;
-  return { scope, reason };
 }
 
 /** The settings that meters need for a window of this size. */

@@ -13,19 +13,20 @@ export interface ExcludedNodes {
   readonly limit: number;
 }
 
-export interface LimitedNodes {
-  /** Without the excluded nodes, and so without what runs on them. */
-  readonly observation: ObservationReader;
-  readonly excludedNodes: ExcludedNodes | undefined;
-}
-
 /**
  * Limits a tenant cluster's private nodes to maxPrivateNodes
  * (docs/explanation/nodes.md#more-private-nodes-than-are-billed). The nodes with the most GPUs, CPU
  * and memory are billed, so that nobody can hide an expensive node behind invented ones. A changed
  * limit applies from the next window.
  */
-export function limitPrivateNodes(observation: ObservationReader, window: Window): LimitedNodes {
+export function limitPrivateNodes(
+  observation: ObservationReader,
+  window: Window,
+): {
+  /** Without the excluded nodes, and so without what runs on them. */
+  readonly observation: ObservationReader;
+  readonly excludedNodes: ExcludedNodes | undefined;
+} {
   const { nodes, tenantClusters } = observation;
   const [first] = tenantClusters.during(window.start, window.end);
   const limit = first?.state.metering.maxPrivateNodes ?? Infinity;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { GpuReport } from './gpu-report.ts';
-import { createWindowReports, type ReportLimits, type WindowReports } from './report-store.ts';
+import { type ReportLimits, WindowReports } from './report-store.ts';
 import type { WindowReport } from './window-report.ts';
 
 const START = Date.UTC(2026, 2, 1, 8);
@@ -46,7 +46,7 @@ const LIMITS: ReportLimits = { windows: 10, characters: 1e9, nodeWindows: 2, nod
 
 /** A store with the ledger's records of it. */
 function open(limits?: Partial<ReportLimits>) {
-  const reports = createWindowReports({ ...LIMITS, ...limits });
+  const reports = new WindowReports({ ...LIMITS, ...limits });
   const records = new Map<string, string>();
   const add = (next: WindowReport): void => {
     for (const { key, value } of reports.add(next)) {
@@ -120,7 +120,7 @@ test('rows of thousands of GPU nodes are stored for fewer windows, and never as 
 test('a restart that finds more reports than fit deletes the surplus, in the ledger too', () => {
   const before = open({ windows: 1_000 });
   for (let minute = 1; minute <= 50; minute += 1) before.add(report(minute));
-  const after = createWindowReports(LIMITS);
+  const after = new WindowReports(LIMITS);
   after.restore(before.records);
   expect([...after.list()]).toHaveLength(50);
   const changes = after.add(report(51));
@@ -132,7 +132,7 @@ test('what the newest window with GPUs found is known after a restart, however l
   const before = open();
   before.add(report(1, 0, { scopes: ['gpus'], gpus: gpusOf(4) }));
   for (let minute = 2; minute <= 5; minute += 1) before.add(report(minute));
-  const after = createWindowReports(LIMITS);
+  const after = new WindowReports(LIMITS);
   after.restore(before.records);
   for (const reports of [before.reports, after]) {
     expect(reports.last('gpus')).toEqual({
@@ -146,7 +146,7 @@ test('what the newest window with GPUs found is known after a restart, however l
 test('a reader of the records of a day takes up a new one without reading the others again', () => {
   const { records, add } = open({ windows: 1_000 });
   for (let minute = 1; minute <= 20; minute += 1) add(report(minute));
-  const reader = createWindowReports(LIMITS);
+  const reader = new WindowReports(LIMITS);
   reader.restore(records);
   reader.trim();
   expect(minutesOf(reader)).toEqual([11, 12, 13, 14, 15, 16, 17, 18, 19, 20]);
@@ -161,7 +161,7 @@ const REPORT_OF_VERSION_1 =
   '{"v":1,"report":{"windowStart":"2026-03-01T08:00:00.000Z","windowEnd":"2026-03-01T08:01:00.000Z","closedAt":"2026-03-01T08:01:03.000Z","durationMs":60,"scopes":["gpus","tenant-api"],"events":1,"duplicates":0,"conflicts":0,"tenants":1,"tenantClusters":1,"backfilled":false,"gaps":[{"source":"own-nodes","scope":"a","from":1,"to":2,"reason":"r"}],"refused":[],"unattributed":{"total":0,"items":[]},"gpus":{"models":[],"ownNodes":[{"gpuType":"H100","installed":480}]},"contestedNodes":[],"ownNodeProblems":["flaps"],"openCreditSeconds":7,"unsettledCreditSeconds":3}}';
 
 test('the GPUs of private nodes, and what was billed too much, are missing in reports of before an upgrade', () => {
-  const reports = createWindowReports(LIMITS);
+  const reports = new WindowReports(LIMITS);
   reports.restore([['window-report/1', REPORT_OF_VERSION_1]]);
   for (const found of [reports.last('tenant-api'), ...reports.list()]) {
     expect(found).toMatchObject({
@@ -175,7 +175,7 @@ test('the GPUs of private nodes, and what was billed too much, are missing in re
 });
 
 test('a report of a later version is misread', () => {
-  const reports = createWindowReports(LIMITS);
+  const reports = new WindowReports(LIMITS);
   reports.restore([['window-report/1', REPORT_OF_VERSION_1.replace('"v":1', '"v":9')]]);
   expect([...reports.list()]).toEqual([]);
 });

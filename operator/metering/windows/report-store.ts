@@ -27,35 +27,12 @@ const LIMITS: ReportLimits = {
   nodeRows: 30_000,
 };
 
-/** The last reports, in memory and as records. */
-export interface WindowReports {
-  /** Returns the record changes that store `report` and delete old reports. */
-  add(report: WindowReport): readonly RecordChange[];
-  /** Newest first. The iterator decodes each report when it reaches it. */
-  list(): IteratorObject<WindowReport, undefined>;
-  /** The newest report of a window that closed this scope, without rows by node. */
-  last(scope: string): WindowReport | undefined;
-  /** Adds records that are not stored yet. */
-  restore(records: Iterable<readonly [key: string, value: string]>): void;
-  /** Removes old reports from memory only, for a reader of records that another process writes. */
-  trim(): void;
-}
-
-export function createWindowReports(limits: ReportLimits = LIMITS): WindowReports {
-  return new ReportStore(limits);
-}
-
 interface Stored {
   readonly windowEnd: string;
   /** Length of its record. */
   readonly characters: number;
   /** Where its record is, unless it is among the newest. */
-  packed?: Packed;
-}
-
-interface Packed {
-  readonly pack: Uint8Array;
-  readonly index: number;
+  packed?: { readonly pack: Uint8Array; readonly index: number };
 }
 
 /** Records in one pack. They are much alike: together they take a tenth of the memory. */
@@ -74,12 +51,8 @@ const NAMES_OF_VERSION_1 = new Map([
 ]);
 const GPU_NAMES_OF_VERSION_1 = new Map([['ownNodes', 'privateNodes']]);
 
-interface ReportRecord {
-  readonly v: typeof VERSION;
-  readonly report: WindowReport;
-}
-
-class ReportStore implements WindowReports {
+/** The last reports, in memory and as records. */
+export class WindowReports {
   readonly #limits: ReportLimits;
   /** Oldest first. */
   readonly #stored = new Map<string, Stored>();
@@ -93,17 +66,18 @@ class ReportStore implements WindowReports {
   /** Reports that still have their rows by node, oldest first, by the same key. */
   readonly #complete = new Map<string, WindowReport>();
 
-  constructor(limits: ReportLimits) {
+  constructor(limits: ReportLimits = LIMITS) {
     this.#limits = limits;
   }
 
+  /** Returns the record changes that store `report` and delete old reports. */
   add(report: WindowReport): readonly RecordChange[] {
     let key = `${REPORT_PREFIX}${report.windowEnd}/${report.closedAt}`;
     // Another scope of the window may have closed in the same millisecond.
     while (this.#stored.has(key)) key += '+';
-    const record: ReportRecord = { v: VERSION, report: withoutNodes(report) };
-    const text = JSON.stringify(record);
-    this.#store(key, text, record.report);
+    const stored = withoutNodes(report);
+    const text = JSON.stringify({ v: VERSION, report: stored });
+    this.#store(key, text, stored);
     if (nodeRows(report) > 0) {
       this.#complete.set(key, report);
       this.#thin();
@@ -112,6 +86,7 @@ class ReportStore implements WindowReports {
     return [{ key, value: text }, ...dropped.map((old) => ({ key: old, value: undefined }))];
   }
 
+  /** Newest first. The iterator decodes each report when it reaches it. */
   *list(): Generator<WindowReport, undefined> {
     const unpacking = new Unpacking();
     for (const [key, { packed }] of [...this.#stored].toReversed()) {
@@ -122,10 +97,12 @@ class ReportStore implements WindowReports {
     }
   }
 
+  /** The newest report of a window that closed this scope, without rows by node. */
   last(scope: string): WindowReport | undefined {
     return this.#last.get(scope);
   }
 
+  /** Adds records that are not stored yet. */
   restore(records: Iterable<readonly [key: string, value: string]>): void {
     for (const [key, text] of records) {
       if (this.#stored.has(key)) continue;
@@ -134,6 +111,7 @@ class ReportStore implements WindowReports {
     }
   }
 
+  /** Removes old reports from memory only, for a reader of records that another process writes. */
   trim(): void {
     this.#drop();
   }
@@ -196,7 +174,7 @@ class Unpacking {
   #pack: Uint8Array | undefined;
   #texts: readonly string[] = [];
 
-  read(packed: Packed | undefined): string | undefined {
+  read(packed: Stored['packed']): string | undefined {
     if (packed === undefined) return undefined;
     if (packed.pack !== this.#pack) {
       this.#pack = packed.pack;

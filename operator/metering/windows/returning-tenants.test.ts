@@ -4,7 +4,7 @@ import { at, clockAt } from './testing/harness.ts';
 import { createObservation } from '../timelines/observation.ts';
 import { NODE_SETTINGS } from '../meters/testing/objects.ts';
 import { TenantJournal } from './tenant-journal.ts';
-import { createTenantScopes } from './tenant-scopes.ts';
+import { TenantScopes } from './tenant-scopes.ts';
 
 const MINUTE = 60_000;
 
@@ -21,7 +21,7 @@ function setUp() {
   const come = () => createHandTenant({ id: 'a', clock, tenantClusters });
   const here = [come()];
   const progress = (end: number) => ({ end: at(end), sizeMs: MINUTE, meteredFrom: at(0) });
-  const scopes = createTenantScopes({
+  const scopes = new TenantScopes({
     tenants: { list: () => here, release: () => void here.pop() },
     restored: new Map([['a', progress(60)]]),
     host: () => progress(60),

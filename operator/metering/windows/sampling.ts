@@ -5,20 +5,22 @@ import { singleWatches } from './host-scope.ts';
 import type { CollectorSources } from './scope.ts';
 import type { UsageSampler } from './usage-sampler.ts';
 
-export interface SamplingOptions {
-  readonly sources: Pick<CollectorSources, 'pods'>;
-  /** Read again for every sample. */
-  readonly settings: () => Settings;
-  readonly clock: Clock;
-}
-
 /** Longest sleep, because the wall clock may be set meanwhile. */
 const MAX_SLEEP_MS = 1_000;
 
 /** Samples after the first list of pods and then at multiples of the interval, until the abort. */
 export async function sampleRegularly(
   sampler: Pick<UsageSampler, 'sample'>,
-  { sources, settings, clock }: SamplingOptions,
+  {
+    sources,
+    settings,
+    clock,
+  }: {
+    readonly sources: Pick<CollectorSources, 'pods'>;
+    /** Read again for every sample. */
+    readonly settings: () => Settings;
+    readonly clock: Clock;
+  },
   signal: AbortSignal,
 ): Promise<void> {
   const sample = async (): Promise<void> => {

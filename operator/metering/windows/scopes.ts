@@ -17,12 +17,7 @@ import type {
   WatchedSource,
   WatchPoint,
 } from './scope.ts';
-import {
-  createTenantScopes,
-  tenantClusterOf,
-  type TenantObjectsList,
-  type TenantScopes,
-} from './tenant-scopes.ts';
+import { tenantClusterOf, type TenantObjectsList, TenantScopes } from './tenant-scopes.ts';
 
 /** A stretch that no watch of one resource covered. */
 export interface UnseenStretch {
@@ -48,12 +43,6 @@ export interface ScopesOptions {
   /** Progress of tenant clusters' own APIs, from the journal. */
   readonly restoredTenants: ReadonlyMap<string, ScopeProgress>;
   readonly wantedMs: () => number;
-}
-
-/** What a watch lists: one namespace, or everything. */
-interface ListedNamespaces {
-  readonly namespace: string | undefined;
-  readonly isListed: (namespace: string) => boolean;
 }
 
 /** All scopes. */
@@ -97,7 +86,7 @@ export class Scopes {
       const [kind = '', namespace = ''] = name.split('/');
       this.#host.find(({ scope }) => scope.name === kind)?.separateNamespace(namespace, progress);
     }
-    this.tenants = createTenantScopes({
+    this.tenants = new TenantScopes({
       tenants: options.tenants,
       restored: options.restoredTenants,
       host: () => this.#furthest.progress,
@@ -173,7 +162,14 @@ export class Scopes {
   async #awaitList(
     timelines: HostTimelines['timelines'],
     watches: readonly WatchedSource[],
-    { namespace, isListed }: ListedNamespaces,
+    {
+      namespace,
+      isListed,
+    }: {
+      /** The namespace that the watches list; undefined for all. */
+      readonly namespace: string | undefined;
+      readonly isListed: (namespace: string) => boolean;
+    },
     signal: AbortSignal,
   ): Promise<void> {
     await Promise.all(watches.map((watch) => watch.ready(signal)));

@@ -4,7 +4,7 @@ import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import { cluster } from '../meters/testing/objects.ts';
 import { START } from '../meters/testing/world.ts';
 import { encodeJson } from '../timelines/journal-text.ts';
-import { createTenantClusterTimelines } from '../timelines/tenant-cluster-timeline.ts';
+import { TenantClusterTimelines } from '../timelines/tenant-cluster-timeline.ts';
 import { JOURNAL_VERSION } from './journal.ts';
 import { TenantClusterTexts } from './tenant-cluster-texts.ts';
 
@@ -21,7 +21,7 @@ const anyPass = fc.uniqueArray(
 test('a text of tenant clusters from cached parts differs from one that is encoded again', () => {
   fc.assert(
     fc.property(fc.array(anyPass, { maxLength: 8 }), fc.nat(40), (passes, early) => {
-      const timelines = createTenantClusterTimelines();
+      const timelines = new TenantClusterTimelines();
       const texts = new TenantClusterTexts();
       for (const [number, drawn] of passes.entries()) {
         const at = START + number * 1000;
@@ -43,7 +43,7 @@ test('a text of tenant clusters from cached parts differs from one that is encod
 
 test('one tenant cluster that comes has all others written out once more, in one piece', () => {
   const texts = new TenantClusterTexts();
-  const timelines = createTenantClusterTimelines();
+  const timelines = new TenantClusterTimelines();
   const all = Array.from({ length: 100 }, (_, number) => cluster(`${number}`));
   timelines.observe(all, START);
   expect([...texts.make(timelines.snapshot())]).toHaveLength(100);

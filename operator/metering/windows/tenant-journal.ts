@@ -2,7 +2,7 @@ import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
 import type { LoadBalancerView, VolumeClaimView } from '../timelines/retained-objects.ts';
 import type { NodeView } from '../timelines/node.ts';
-import type { Observation } from '../timelines/observation.ts';
+import type { TenantObservation } from '../timelines/observation.ts';
 import type { PodView } from '../timelines/pod.ts';
 import type { ResourceClaimView } from '../timelines/resource-claim.ts';
 import type { ResourceSliceView } from '../timelines/resource-slice.ts';
@@ -41,7 +41,7 @@ interface StoredTenantState {
 export interface RestoredTenantApi {
   readonly id: string;
   /** With the restored timelines. */
-  readonly observation: Observation;
+  readonly observation: TenantObservation;
   readonly progress: ScopeProgress;
   readonly hasPrivateNodes: boolean;
   /** Where each watch resumes; undefined if the journal has nothing of it. */
@@ -58,7 +58,7 @@ export interface RestoredTenantApi {
 /** Restores the journal of tenant clusters' own APIs into observations that `observe` creates. */
 export async function restoreTenantApis(
   ledger: Pick<Ledger, 'records'>,
-  observe: (id: string) => Observation,
+  observe: (id: string) => TenantObservation,
   { logger, clock }: RestoreTools,
 ): Promise<readonly RestoredTenantApi[]> {
   const restored: RestoredTenantApi[] = [];

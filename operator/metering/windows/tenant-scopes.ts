@@ -1,6 +1,6 @@
 import type { Connection } from '../../kubernetes/connection.ts';
 import { metersAt, objectsOf } from '../meters/meters.ts';
-import type { Observation } from '../timelines/observation.ts';
+import type { TenantObservation } from '../timelines/observation.ts';
 import type { PodView } from '../timelines/pod.ts';
 import { nextWindow } from './schedule.ts';
 import {
@@ -22,7 +22,7 @@ export const TENANT_API = 'tenant-api';
 export interface TenantObjects {
   readonly id: string;
   /** Timelines of its objects. The tenant cluster itself is the only one in it. */
-  readonly observation: Observation;
+  readonly observation: TenantObservation;
   /** The watches that its windows need at present. */
   readonly sources: readonly Pick<WatchedSource, 'resource' | 'health'>[];
   /** All watches have listed once. */
@@ -33,7 +33,14 @@ export interface TenantObjects {
    */
   readonly hasPrivateNodes: boolean;
   /** Set when no more data will come: the tenant cluster is gone or not metered through its API. */
-  readonly ended: TenantObjectsEnd | undefined;
+  readonly ended:
+    | {
+        /** Windows up to here are closed. */
+        readonly at: number;
+        /** Until when its objects were known. */
+        readonly knownUntil: number;
+      }
+    | undefined;
   /**
    * Makes new data of its API wait, so that its objects can be measured and written in slices.
    * Timelines and {@link watchPoints} stay as they are at `now`, wall clock.
@@ -54,13 +61,6 @@ export interface RetainedObjects {
   readonly isComplete: boolean;
   /** Applies the data that has waited. */
   release(): void;
-}
-
-export interface TenantObjectsEnd {
-  /** Windows up to here are closed. */
-  readonly at: number;
-  /** Until when its objects were known. */
-  readonly knownUntil: number;
 }
 
 /** All tenant clusters that are metered through their own API. */
@@ -85,64 +85,66 @@ export function isTenant(member: ScopeState | TenantScopeState): member is Tenan
   return 'tenant' in member;
 }
 
-/** The scopes of tenant clusters with private nodes, which come and go. */
-export interface TenantScopes {
-  /** As of the last {@link refresh}. */
-  readonly all: readonly TenantScopeState[];
-  /** Adds new tenant clusters. */
-  refresh(now: number): void;
-  /** Removes a tenant cluster whose last window is closed. */
-  drop(id: string): void;
-}
-
 const PRIVATE_METERS = metersAt('private nodes');
 const METERS = PRIVATE_METERS.map(({ measure }) => measure);
 
 /** The kinds of objects that meters of private nodes read. */
 export const PRIVATE_OBJECTS = objectsOf(PRIVATE_METERS);
 
-export function createTenantScopes(options: {
-  readonly tenants: TenantObjectsList;
-  /** Progress of each, from the journal. */
-  readonly restored: ReadonlyMap<string, ScopeProgress>;
-  /** Progress of this cluster, which a new tenant cluster joins. */
-  readonly host: () => ScopeProgress;
-  readonly wantedMs: () => number;
-  /** Number of the newest tenant cluster that discovery has found. */
-  readonly learnt: () => number;
-}): TenantScopes {
-  const { tenants } = options;
+/** The scopes of tenant clusters with private nodes, which come and go. */
+export class TenantScopes {
+  readonly #options;
   /** Each is used once. A tenant cluster that returns with its id starts without the journal. */
-  const restored = new Map(options.restored);
-  const scopes = new Map<string, TenantScopeState>();
+  readonly #restored: Map<string, ScopeProgress>;
+  readonly #scopes = new Map<string, TenantScopeState>();
+
+  constructor(options: {
+    readonly tenants: TenantObjectsList;
+    /** Progress of each, from the journal. */
+    readonly restored: ReadonlyMap<string, ScopeProgress>;
+    /** Progress of this cluster, which a new tenant cluster joins. */
+    readonly host: () => ScopeProgress;
+    readonly wantedMs: () => number;
+    /** Number of the newest tenant cluster that discovery has found. */
+    readonly learnt: () => number;
+  }) {
+    this.#options = options;
+    this.#restored = new Map(options.restored);
+  }
+
+  /** As of the last {@link refresh}. */
+  get all(): readonly TenantScopeState[] {
+    return [...this.#scopes.values()];
+  }
+
+  /** Adds new tenant clusters. */
+  refresh(now: number): void {
+    const { tenants, learnt } = this.#options;
+    for (const tenant of tenants.list()) {
+      const { id } = tenant;
+      if (this.#scopes.get(id)?.tenant === tenant) continue;
+      const progress = this.#restored.get(id) ?? this.#joining(now);
+      this.#restored.delete(id);
+      this.#scopes.set(id, scopeOf(tenant, progress, learnt()));
+    }
+  }
+
+  /** Removes a tenant cluster whose last window is closed. */
+  drop(id: string): void {
+    this.#scopes.delete(id);
+    this.#options.tenants.release(id);
+  }
 
   /** Progress of a new tenant cluster: metered from the window in which it first appears. */
-  const joining = (now: number): ScopeProgress => {
-    let progress = options.host();
+  #joining(now: number): ScopeProgress {
+    const { host, wantedMs } = this.#options;
+    let progress = host();
     for (;;) {
-      const { end, sizeMs } = nextWindow(progress, options.wantedMs());
+      const { end, sizeMs } = nextWindow(progress, wantedMs());
       if (end > now) return { ...progress, meteredFrom: progress.end };
       progress = { ...progress, end, sizeMs };
     }
-  };
-
-  return {
-    get all() {
-      return [...scopes.values()];
-    },
-    refresh: (now) => {
-      for (const tenant of tenants.list()) {
-        if (scopes.get(tenant.id)?.tenant === tenant) continue;
-        const progress = restored.get(tenant.id) ?? joining(now);
-        restored.delete(tenant.id);
-        scopes.set(tenant.id, scopeOf(tenant, progress, options.learnt()));
-      }
-    },
-    drop: (id) => {
-      scopes.delete(id);
-      tenants.release(id);
-    },
-  };
+  }
 }
 
 /** The id of the tenant cluster in a scope name; undefined for scopes of this cluster. */

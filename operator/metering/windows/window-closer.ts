@@ -34,34 +34,6 @@ import { UnseenStretches } from './unseen-stretches.ts';
 import { windowGaps } from './window-gaps.ts';
 import { WindowReporter } from './window-report.ts';
 
-export interface WindowCloserOptions {
-  readonly observation: Observation;
-  readonly restored: Pick<RestoredJournal, 'state'>;
-  readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id'>[];
-  readonly ledger: Pick<Ledger, 'stats' | 'record' | 'records' | 'writeRecords'>;
-  readonly settings: () => Settings;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly scopes: Scopes;
-  /** Queue of what the watches of this cluster deliver. */
-  readonly arrivals: QueuedArrivals;
-  readonly due: DueWindows;
-  readonly gaps: Gaps;
-  readonly quarantine: Quarantine;
-  readonly privateNodes: PrivateNodeNotices;
-  readonly reports: WindowReports;
-  readonly metrics: CollectorMetrics;
-  readonly appender: Appender;
-  readonly explanations: Pick<Explanations, 'recordsFor'>;
-  /** Failures of this cluster's metrics API. */
-  readonly usageFailures: UsageFailures;
-  /** Failure of a tenant cluster's own metrics API. */
-  readonly tenantUsageFailure: (id: string) => UsageFailure | undefined;
-  /** Called after each window whose events are in the ledger. */
-  readonly onClosed: () => void;
-  readonly tracer?: Tracer;
-}
-
 interface ClosingWindow {
   /** When measuring began, monotonic. */
   readonly begun: number;
@@ -69,17 +41,10 @@ interface ClosingWindow {
   readonly span: TraceSpan | undefined;
 }
 
-/** The result of a window, and the records that go with its events. */
-interface Written {
-  readonly closed: DueWindow;
-  readonly measured: Measured;
-  readonly journal: readonly RecordChange[];
-}
-
 /** Closes each window of each scope once. */
 export class WindowCloser {
   readonly journal: JournalWriter;
-  readonly #options: WindowCloserOptions;
+  readonly #options;
   readonly #reporter: WindowReporter;
   readonly #gpus: GpuHistory;
   readonly #startedAt: number;
@@ -90,7 +55,33 @@ export class WindowCloser {
   /** Some due scopes are closed and others are not yet. */
   #isClosing = false;
 
-  constructor(options: WindowCloserOptions) {
+  constructor(options: {
+    readonly observation: Observation;
+    readonly restored: Pick<RestoredJournal, 'state'>;
+    readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id'>[];
+    readonly ledger: Pick<Ledger, 'stats' | 'record' | 'records' | 'writeRecords'>;
+    readonly settings: () => Settings;
+    readonly clock: Clock;
+    readonly logger: Logger;
+    readonly scopes: Scopes;
+    /** Queue of what the watches of this cluster deliver. */
+    readonly arrivals: QueuedArrivals;
+    readonly due: DueWindows;
+    readonly gaps: Gaps;
+    readonly quarantine: Quarantine;
+    readonly privateNodes: PrivateNodeNotices;
+    readonly reports: WindowReports;
+    readonly metrics: CollectorMetrics;
+    readonly appender: Appender;
+    readonly explanations: Pick<Explanations, 'recordsFor'>;
+    /** Failures of this cluster's metrics API. */
+    readonly usageFailures: UsageFailures;
+    /** Failure of a tenant cluster's own metrics API. */
+    readonly tenantUsageFailure: (id: string) => UsageFailure | undefined;
+    /** Called after each window whose events are in the ledger. */
+    readonly onClosed: () => void;
+    readonly tracer?: Tracer;
+  }) {
     this.#options = options;
     this.#reversals = options.restored.state?.reversals ?? [];
     const unseen = new UnseenStretches(options);
@@ -164,7 +155,12 @@ export class WindowCloser {
     next: DueWindow,
     { slice }: ClosingWindow,
     now: number,
-  ): Promise<Written> {
+  ): Promise<{
+    readonly closed: DueWindow;
+    readonly measured: Measured;
+    /** The records that go with its events. */
+    readonly journal: readonly RecordChange[];
+  }> {
     const still = new Standstill(next.members, this.#options);
     try {
       const measured = await slice.take(this.#measure(next, still, slice));

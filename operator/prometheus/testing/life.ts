@@ -7,10 +7,7 @@ import type { TenantCluster } from '../../discovery/tenant-cluster.ts';
 import { createManualClock, type ManualClock } from '../../kubernetes/testing/manual-clock.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { START } from '../../metering/meters/testing/times.ts';
-import {
-  createTenantClusterTimelines,
-  type TenantClusterTimelines,
-} from '../../metering/timelines/tenant-cluster-timeline.ts';
+import { TenantClusterTimelines } from '../../metering/timelines/tenant-cluster-timeline.ts';
 import { createOutbound } from '../../outbound/outbound.ts';
 import { systemClock } from '../../telemetry/system-clock.ts';
 import type { UsageEvent } from '../../model/event.ts';
@@ -53,7 +50,7 @@ export function historyOf(
   clock: ManualClock,
   ...clusters: readonly TenantCluster[]
 ): TenantClusterTimelines {
-  const history = createTenantClusterTimelines();
+  const history = new TenantClusterTimelines();
   history.observe(clusters, clock.now());
   return history;
 }

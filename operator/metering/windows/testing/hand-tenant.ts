@@ -3,17 +3,17 @@ import type { Bracket, RawObject, SourceHealth } from '../../../kubernetes/sourc
 import type { ManualClock } from '../../../kubernetes/testing/manual-clock.ts';
 import { NODE_SETTINGS } from '../../meters/testing/objects.ts';
 import { projectNode } from '../../timelines/node.ts';
-import { createObservation, type Observation } from '../../timelines/observation.ts';
+import { createObservation, type TenantObservation } from '../../timelines/observation.ts';
 import { insideTenant, tenancyOf } from '../../timelines/inside-tenant.ts';
 import { type PodView, projectPod } from '../../timelines/pod.ts';
 import type { TenantClusterTimelines } from '../../timelines/tenant-cluster-timeline.ts';
-import type { TenantObjects, TenantObjectsEnd } from '../tenant-scopes.ts';
+import type { TenantObjects } from '../tenant-scopes.ts';
 
 /** The API of a tenant cluster with private nodes, driven by a test. */
 export interface HandTenant extends TenantObjects {
   hasPrivateNodes: boolean;
   listed: boolean;
-  ended: TenantObjectsEnd | undefined;
+  ended: TenantObjects['ended'];
   metricsApi: Pick<Connection, 'bytes'> | undefined;
   node(object: RawObject): void;
   pod(object: RawObject): void;
@@ -36,7 +36,10 @@ export function createHandTenant({ id, clock, tenantClusters }: HandTenantOption
     nodeSettings: () => NODE_SETTINGS,
     billedUntil: (present) => present,
   });
-  const observation: Observation = { ...complete, tenantClusters: tenancyOf(tenantClusters, id) };
+  const observation: TenantObservation = {
+    ...complete,
+    tenantClusters: tenancyOf(tenantClusters, id),
+  };
   const pods = new Map<string, PodView>();
   let failure: string | undefined;
   let seenAt = 0;
