@@ -4,6 +4,7 @@ import type { BudgetController } from '../billing/budgets/budget-controller.ts';
 import type { DestinationStatusView, Views } from '../http/views.ts';
 import { gaugesBy, gaugesIn } from '../telemetry/gauges.ts';
 import { createLabelLimit } from '../telemetry/registry.ts';
+import { declaresPrivateNodes } from '../tenant-api/tenant-api.ts';
 import type { TenantApis } from '../tenant-api/tenant-apis.ts';
 
 type Watched = Pick<
@@ -101,11 +102,7 @@ export function createStatusMetrics(
 function missed(views: Views, tenantApis: Pick<TenantApis, 'list'>): number {
   const withPrivateNodes = new Set([
     ...tenantApis.list().flatMap((unit) => (unit.hasPrivateNodes ? [unit.id] : [])),
-    ...views.discovery
-      .clusters()
-      .flatMap(({ id, source, nodeMode }) =>
-        source === 'external' || nodeMode === 'private' ? [id] : [],
-      ),
+    ...views.discovery.clusters().flatMap((one) => (declaresPrivateNodes(one) ? [one.id] : [])),
   ]);
   return views.metering
     .failedTenantApis()

@@ -10,17 +10,14 @@ import type { Candidate, FoundTenants, HostObjects, TenantSource } from './tenan
  * 3. If the more specific kind labels all of its objects, the others belong to the other kind
  *    (docs/explanation/discovery.md#several-kinds-of-tenants).
  */
-export function findTenants(
-  host: HostObjects,
-  sources: readonly TenantSource[] = SOURCES,
-): FoundTenants {
+export function findTenants(host: HostObjects): FoundTenants {
   const candidates: Candidate[] = [];
   const problems: string[] = [];
   const refusedNamespaces = new Set<string>();
   const taken = new Set<string>();
   const shared = new Set<string>();
   const given = new Map<string, Candidate>();
-  for (const source of sources.filter(({ name }) => host.settings.sources.includes(name))) {
+  for (const source of SOURCES.filter(({ name }) => host.settings.sources.includes(name))) {
     const found = source.find(host);
     const claimed = found.candidates.flatMap(completeNamespacesOf);
     if (source.name === 'namespaces') {

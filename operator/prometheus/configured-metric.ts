@@ -1,7 +1,7 @@
 import type { MetricDefinition } from '../model/catalog.ts';
 import { quote } from '../model/quote.ts';
 import type { Measure, MeasuredCharge, Plan, SharedQuery } from './measure.ts';
-import { planTemplate } from './plan-query.ts';
+import { renderQuery } from './plan-query.ts';
 import { checkRows, numberOf, type Sample } from './query-answer.ts';
 
 /** One metric of PROMETHEUS_METRICS_FILE (docs/explanation/prometheus.md#metrics-of-your-own). */
@@ -66,7 +66,7 @@ export function createConfiguredMeasure(metric: ConfiguredMetric): Measure {
     unit: metric.unit,
     ...(shared !== undefined && { ofTenant: true }),
     plan: (subject, window): Plan => {
-      const plan = planTemplate(metric.query, subject, window);
+      const plan = renderQuery(metric.query, subject.cluster, window);
       if (shared === undefined || plan.kind !== 'query') return plan;
       const { tenant, id } = subject.cluster;
       if (subject.firstClusters.get(tenant) !== id) return { kind: 'off' };

@@ -35,7 +35,7 @@ export function planQuery(options: PlanOptions): Plan {
   const { subject, window, replacement } = options;
   const { cluster } = subject;
   if (replacement === NO_QUERY) return { kind: 'off' };
-  if (replacement !== undefined) return planTemplate(replacement, subject, window);
+  if (replacement !== undefined) return renderQuery(replacement, cluster, window);
   // Built-in queries select by the namespace of vCluster's control plane, or by an external label.
   if (cluster.source !== 'workload' && cluster.source !== 'external') return { kind: 'off' };
   const onHost = isOnHost(cluster);
@@ -50,7 +50,7 @@ export function planQuery(options: PlanOptions): Plan {
     const where = `namespace "${subject.sharedNamespace}"`;
     return { kind: 'unclear', reason: `several tenant clusters share the ${where}: ${fix}` };
   }
-  return planTemplate(template, subject, window);
+  return renderQuery(template, cluster, window);
 }
 
 /** Whether a tenant cluster has a namespace on the host cluster. */
@@ -94,40 +94,20 @@ export function rangeOf({ start, end }: Window): string {
   return `${(end - start) / 1000}s`;
 }
 
-/** Fills a template for one tenant cluster and window. */
-export function planTemplate(template: string, { cluster }: MeasuredCluster, window: Window): Plan {
-  const rendered = renderQuery(template, cluster, window);
-  switch (rendered.kind) {
-    case 'query':
-      return { kind: 'query', promql: rendered.promql };
-    case 'nameless':
-      return rendered;
-    default:
-      return { kind: 'unclear', reason: rendered.reason };
-  }
-}
-
-export type RenderedQuery =
-  | { readonly kind: 'query'; readonly promql: string }
-  /** The tenant cluster has no such name. The query would select the series of others. */
-  | { readonly kind: 'nameless'; readonly placeholder: string }
-  | { readonly kind: 'invalid'; readonly reason: string };
-
 /** Values for a template: the names of a tenant cluster, and a window. */
 export type QuerySubject = Pick<
   TenantCluster,
   'id' | 'namespace' | 'name' | 'tenant' | 'project' | 'instance'
 >;
 
-/** Fills a query template, each value escaped (docs/explanation/security.md#d-7). */
-export function renderQuery(
-  template: string,
-  subject: QuerySubject,
-  window: Window,
-): RenderedQuery {
+/**
+ * Fills a query template for one tenant cluster and window, each value escaped
+ * (docs/explanation/security.md#d-7).
+ */
+export function renderQuery(template: string, subject: QuerySubject, window: Window): Plan {
   const read = readOnce(template);
   if (read.kind === 'problem') {
-    return { kind: 'invalid', reason: `${read.what}: "${read.input}"; ${read.fix}` };
+    return { kind: 'unclear', reason: `${read.what}: "${read.input}"; ${read.fix}` };
   }
   const seconds = (window.end - window.start) / 1000;
   const values = {

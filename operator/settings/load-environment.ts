@@ -17,8 +17,6 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** The effective value of one variable, safe to show: credentials are masked. */
 export interface EffectiveValue {
   readonly name: string;
-  /** The name or alias that was used; the name itself if it was not set. */
-  readonly spelling: string;
   /** Absent if it was not set and has no fixed default. */
   readonly value?: string;
   readonly origin: 'environment' | 'default';
@@ -120,7 +118,7 @@ function readVariable(name: string, variable: Setting, environment: Environment)
   const [first, second] = given;
   if (first === undefined) {
     const { default: value } = variable;
-    const effective = { name, spelling: name, origin: 'default', value } as const;
+    const effective = { name, origin: 'default', value } as const;
     return { kind: 'value', value: defaultOf(variable), effective };
   }
   const text = first.text.trim();
@@ -139,12 +137,7 @@ function readVariable(name: string, variable: Setting, environment: Environment)
       text: problemText(first.spelling, quotable(variable, outcome), shown),
     };
   }
-  const effective = {
-    name,
-    spelling: first.spelling,
-    value: shown,
-    origin: 'environment',
-  } as const;
+  const effective = { name, value: shown, origin: 'environment' } as const;
   return { kind: 'value', value: outcome.value, effective };
 }
 

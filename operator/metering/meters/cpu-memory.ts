@@ -16,14 +16,12 @@ import {
   podBillingMode,
 } from './meter.ts';
 import { nodesByName } from './node-owners.ts';
-import { createWindowVisitor, onLateNodes, type WindowSpan, visitPast } from './window-spans.ts';
+import { onLateNodes, type WindowSpan, visitWindowSpans } from './window-spans.ts';
 
 interface PodCharges {
   readonly cpu: Charge;
   readonly memory: Charge;
 }
-
-type Basis = TenantCluster['metering']['cpuMemoryBasis'];
 
 const NANOS = 1_000_000_000n;
 
@@ -37,17 +35,6 @@ const NANOS = 1_000_000_000n;
  *    requests.
  */
 export const meterCpuAndMemory: Meter = function* (input) {
-  const pods = createPodMeter(input);
-  for (const [, timelines] of input.observation.pods.namespaces()) {
-    for (const timeline of timelines) {
-      pods.measure(timeline);
-      yield;
-    }
-  }
-  yield* pods.measurePast();
-};
-
-function createPodMeter(input: MeterInput) {
   const nodeAt = nodesByName(input);
   const chargesFor = createChargeCache(input);
   const eachStretch = (
@@ -77,18 +64,9 @@ function createPodMeter(input: MeterInput) {
       }
     });
   };
-  return {
-    measure: createWindowVisitor(input, visit, visitFree),
-    /** Charges what is carried into the window, one pod at a step. */
-    measurePast: () =>
-      visitPast(
-        input,
-        input.observation.pods,
-        visit,
-        onLateNodes(input, ({ node }) => node),
-      ),
-  };
-}
+  const alsoLate = onLateNodes<PodState>(input, ({ node }) => node);
+  yield* visitWindowSpans(input, input.observation.pods, visit, alsoLate, visitFree);
+};
 
 function addPod(
   input: MeterInput,
@@ -102,7 +80,10 @@ function addPod(
   for (const rates of ratesOf(input, span)) {
     const { from, to } = rates;
     if (!rates.isKnown) noteUnsampled(input, span, from, to);
-    add(charges, span, evidence, to - from, rates);
+    const { carried, weight, uncertain } = span;
+    const part = { carried, weight, ms: to - from, uncertain };
+    addTo(charges.cpu, part, rates.cpu, evidence);
+    addTo(charges.memory, part, rates.memory, evidence);
   }
 }
 
@@ -138,18 +119,6 @@ function* ratesOf(input: MeterInput, span: WindowSpan<PodState>): Generator<Rate
     const memory = basis === 'max' ? larger(used.memory, requests.memory) : used.memory;
     yield { from, to, isKnown: sample !== undefined, cpu, memory };
   }
-}
-
-function add(
-  charges: PodCharges,
-  { carried, weight, uncertain }: WindowSpan<PodState>,
-  evidence: Evidence,
-  ms: number,
-  rates: { readonly cpu: bigint; readonly memory: bigint },
-): void {
-  const part = { carried, weight, ms, uncertain };
-  addTo(charges.cpu, part, rates.cpu, evidence);
-  addTo(charges.memory, part, rates.memory, evidence);
 }
 
 function evidenceOf(
@@ -264,7 +233,10 @@ function createCharges(
   return charges;
 }
 
-function reportBasis({ cpu, memory }: PodCharges, basis: Basis): void {
+function reportBasis(
+  { cpu, memory }: PodCharges,
+  basis: TenantCluster['metering']['cpuMemoryBasis'],
+): void {
   cpu.properties['basis'] = basis;
   memory.properties['basis'] = basis;
 }

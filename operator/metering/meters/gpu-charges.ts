@@ -4,39 +4,25 @@ import type { NodeState } from '../timelines/node-state.ts';
 import type { ObjectLabels } from '../timelines/object-labels.ts';
 import { keyOf } from '../timelines/shared-values.ts';
 import { billedSplit, chargeIdentity, type Split } from './charge-identity.ts';
-import {
-  addTo,
-  type Charge,
-  count,
-  type Evidence,
-  type EvidentState,
-  type Mapped,
-} from './tally.ts';
+import { addTo, type Charge, count, type Evidence, type EvidentState } from './tally.ts';
 import { noteGpuUse } from './meter-reports.ts';
 import { chargeOf, isBilledHere, type MeterInput, podBillingMode } from './meter.ts';
 import type { NodeStretch } from './node-owners.ts';
+import type { WindowSpan } from './window-spans.ts';
 
 /** Reasons of downtime, as in the event property `reason` (docs/explanation/nodes.md#downtime). */
 export const UNHEALTHY = 'node not ready or unhealthy';
 export const NOT_ALLOCATABLE = 'GPUs installed but not allocatable';
 
 /** The pod or claim that GPUs are allocated to, and its node. The node's stretch has the times. */
-export interface GpuHolder {
+interface GpuHolder
+  extends Pick<
+    WindowSpan<EvidentState & { readonly labels: ObjectLabels }>,
+    'timeline' | 'state' | 'cluster' | 'carried' | 'weight' | 'mapped' | 'uncertain'
+  > {
   readonly kind: 'Pod' | 'ResourceClaim';
-  /** The pod or claim; a uid is counted once, however often its state changes. */
-  readonly object: Evidence['object'];
-  readonly state: EvidentState & { readonly labels: ObjectLabels };
-  readonly cluster: TenantCluster;
   readonly nodeName: string;
-  readonly carried: boolean;
-  readonly weight: 1 | -1;
-  readonly mapped: Mapped;
-  /** How far off its beginning or end may be, milliseconds. */
-  readonly uncertain?: number;
 }
-
-/** Charges GPUs that are allocated on shared or private nodes. */
-export type GpuCharges = (holder: GpuHolder, stretch: NodeStretch, gpus: AllocatedGpus) => void;
 
 export const NANOS = 1_000_000_000n;
 
@@ -48,11 +34,11 @@ export const NANOS = 1_000_000_000n;
  * 3. On a node that is dedicated to another tenant cluster they are billed as shared, and reported
  *    as overlap.
  */
-export function createGpuCharges(input: MeterInput): GpuCharges {
+export function createGpuCharges(input: MeterInput) {
   const counted = new Map<Charge, Set<string>>();
   const find = createChargeCache(input);
-  return (holder, stretch, gpus) => {
-    const { cluster, carried, weight, uncertain = 0 } = holder;
+  return (holder: GpuHolder, stretch: NodeStretch, gpus: AllocatedGpus): void => {
+    const { cluster, carried, weight, uncertain } = holder;
     const { state, owner, from, to } = stretch;
     if (owner?.id === cluster.id || gpus.units === 0n) return;
     if (!isBilledHere(input, state)) return;
@@ -76,12 +62,13 @@ export function createGpuCharges(input: MeterInput): GpuCharges {
     if (carried) return;
     const objects = counted.get(charge) ?? new Set();
     counted.set(charge, objects);
-    if (!down) countOnce(charge, objects, holder.object.uid, gpus);
+    // A uid is counted once, however often its state changes.
+    if (!down) countOnce(charge, objects, holder.timeline.uid, gpus);
   };
 }
 
 function evidenceOf(
-  { kind, object, state, carried, mapped }: GpuHolder,
+  { kind, timeline: object, state, carried, mapped }: GpuHolder,
   stretch: NodeStretch,
   gpus: AllocatedGpus,
   start: number,

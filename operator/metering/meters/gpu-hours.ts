@@ -35,23 +35,13 @@ export const meterGpuHours: Meter = function* (input) {
     input,
     observation.pods,
     (span) => {
-      const { state, cluster, timeline, asBilled, carried, weight, mapped } = span;
+      const { state, cluster, timeline } = span;
       if (!mayUsePluggedGpus(state)) return;
       const { podLifetime, gpuQuantity } = cluster.metering;
       if (state.phase === 'bound' && podLifetime === 'running') return;
       if (isExcludedNamespace(input, cluster, timeline.namespace)) return;
-      const holder = {
-        kind: 'Pod',
-        object: timeline,
-        state,
-        cluster,
-        nodeName: state.node,
-        carried,
-        weight,
-        mapped,
-        uncertain: span.uncertain,
-      } as const;
-      for (const stretch of nodeAt(state.node, span.from, span.to, asBilled)) {
+      const holder = { ...span, kind: 'Pod', nodeName: state.node } as const;
+      for (const stretch of nodeAt(state.node, span.from, span.to, span.asBilled)) {
         for (const gpus of pluggedGpus(state, stretch.state, rules, gpuQuantity)) {
           charge(holder, stretch, gpus);
         }
@@ -137,25 +127,16 @@ export const meterClaimedGpus: Meter = function* (input) {
   yield* visitWindowSpans(
     input,
     claimUses(observation),
-    ({ state, cluster, timeline, from, to, asBilled, carried, weight, mapped, uncertain }) => {
+    (span) => {
+      const { state, cluster, timeline } = span;
       const { podLifetime, gpuQuantity } = cluster.metering;
       if (state.phase === 'idle' && podLifetime === 'running') return;
       if (isExcludedNamespace(input, cluster, timeline.namespace)) return;
       const nodeName = nodeOf(state);
       if (nodeName === undefined) return;
       const claim = { labels: state.labels, node: nodeName };
-      const holder = {
-        kind: 'ResourceClaim',
-        object: timeline,
-        state: claim,
-        cluster,
-        nodeName,
-        carried,
-        weight,
-        mapped,
-        uncertain,
-      } as const;
-      for (const stretch of nodeAt(nodeName, from, to, asBilled)) {
+      const holder = { ...span, kind: 'ResourceClaim', state: claim, nodeName } as const;
+      for (const stretch of nodeAt(nodeName, span.from, span.to, span.asBilled)) {
         const published = (device: AllocatedDevice) => catalogue.find(device, stretch.from);
         for (const gpus of claimedGpus(state, stretch.state, drivers, published, gpuQuantity)) {
           charge(holder, stretch, gpus);

@@ -47,19 +47,27 @@ interface SpansPass {
  * 2. What late facts changed about closed windows (`after − before`), also of objects that
  *    `alsoLate` selects, such as those on a changed node.
  * 3. The past of tenant clusters and namespaces that became known after their windows were closed.
- * 4. Excluded tenant clusters are left out, and control planes unless METER_CONTROL_PLANE. Objects
- *    without a known owner are left out and listed.
+ * 4. Excluded tenant clusters are left out, and control planes unless METER_CONTROL_PLANE:
+ *    `visitFree` gets what is free in the window for that reason. Objects without a known owner are
+ *    left out and listed.
  */
 export function* visitWindowSpans<S extends { readonly labels: ObjectLabels }>(
   input: MeterInput,
   view: TimelineView<S>,
   visit: (span: WindowSpan<S>) => void,
   alsoLate?: (timeline: Timeline<S>) => boolean,
+  visitFree?: (span: WindowSpan<S>) => void,
 ): Generator<void, void> {
-  const visitWindow = createWindowVisitor(input, visit);
-  for (const [, timelines] of view.namespaces()) {
+  const { window, observation } = input;
+  const inWindow = new Attributor(input, window.start, window.end);
+  for (const [namespace, timelines] of view.namespaces()) {
+    const isForeign =
+      inWindow.tenancies(namespace).length === 0 && !observation.refusedNamespaces.has(namespace);
     for (const timeline of timelines) {
-      visitWindow(timeline);
+      const { spans } = timeline;
+      if (!isForeign || spans.some(isManaged)) {
+        inWindow.visit(timeline, spans, MEASURED, visit, visitFree);
+      }
       yield;
     }
   }
@@ -68,32 +76,12 @@ export function* visitWindowSpans<S extends { readonly labels: ObjectLabels }>(
 
 const MEASURED: SpansPass = { carried: false, weight: 1, asBilled: false };
 
-/**
- * Returns a visitor of timelines for the window. It passes charged stretches to `visit`, and
- * stretches that are free because they are control plane to `visitFree`.
- */
-export function createWindowVisitor<S extends { readonly labels: ObjectLabels }>(
-  input: MeterInput,
-  visit: (span: WindowSpan<S>) => void,
-  visitFree: (span: WindowSpan<S>) => void = () => undefined,
-): (timeline: Timeline<S>) => void {
-  const { window, observation } = input;
-  const inWindow = new Attributor(input, window.start, window.end);
-  return (timeline) => {
-    const { namespace, spans } = timeline;
-    const isForeign =
-      inWindow.tenancies(namespace).length === 0 && !observation.refusedNamespaces.has(namespace);
-    if (isForeign && !spans.some(isManaged)) return;
-    inWindow.visit(timeline, spans, MEASURED, visit, visitFree);
-  };
-}
-
 /** Visits what is carried into a window from earlier ones, one timeline at a step. */
-export function* visitPast<S extends { readonly labels: ObjectLabels }>(
+function* visitPast<S extends { readonly labels: ObjectLabels }>(
   input: MeterInput,
   view: TimelineView<S>,
   visit: (span: WindowSpan<S>) => void,
-  alsoLate?: (timeline: Timeline<S>) => boolean,
+  alsoLate: ((timeline: Timeline<S>) => boolean) | undefined,
 ): Generator<void, void> {
   const { window, meteredFrom } = input;
   if (meteredFrom >= window.start) return;

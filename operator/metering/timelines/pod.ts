@@ -25,6 +25,7 @@ import {
 import { type Api, API_OF_HOST, shareText } from './shared-values.ts';
 import type { Sighting } from './sighting.ts';
 import { change, currentState, enter, type Timeline, widthOf } from './timeline.ts';
+import type { TimelineReader } from './timeline-rules.ts';
 
 /** The fields of a Pod that bear on billing. Times are milliseconds since the epoch. */
 export interface PodView extends Projected {
@@ -139,17 +140,17 @@ function mayUseGpus(pod: PodView): boolean {
  * 2. Of a pod that starts to, the previous version is passed on first.
  */
 export function forGpuPods(
-  timelines: SourceHandler<PodView> & { has(pod: PodView): boolean },
+  timelines: SourceHandler<PodView> & Pick<TimelineReader<PodState>, 'find'>,
 ): SourceHandler<PodView> {
   return {
     upserted: (next, previous, arrival) => {
-      const known = timelines.has(next);
+      const known = timelines.find(next) !== undefined;
       if (!known && !mayUseGpus(next)) return;
       if (!known && previous !== undefined) timelines.upserted(previous, undefined, arrival);
       timelines.upserted(next, previous, arrival);
     },
     deleted: (last, arrival) => {
-      if (timelines.has(last) || mayUseGpus(last)) timelines.deleted(last, arrival);
+      if (mayUseGpus(last) || timelines.find(last) !== undefined) timelines.deleted(last, arrival);
     },
   };
 }

@@ -61,10 +61,6 @@ export class UnwrittenTimelines<T extends Projected, S> {
     this.#index = index;
   }
 
-  has(timeline: Tracked<T, S>): boolean {
-    return this.#dirty.has(timeline);
-  }
-
   noteChanged(timeline: Tracked<T, S>): void {
     timeline.dirty = true;
     this.#dirty.add(timeline);

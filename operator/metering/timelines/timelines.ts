@@ -7,7 +7,6 @@ import {
 } from '../../kubernetes/source.ts';
 import { atOnce } from '../../model/at-once.ts';
 import { createTracked, StoredTimelines, type UnwrittenTimelines } from './stored-timelines.ts';
-import { SettledUntil } from './settled-until.ts';
 import { type Sighting, sightingOf } from './sighting.ts';
 import { agreeBefore, enter, type Span, type Timeline, atomically, widthOf } from './timeline.ts';
 import type { Observed, SettledScope, TimelineRules, Tracked } from './timeline-rules.ts';
@@ -21,7 +20,12 @@ interface TimelinesOptions {
 export class Timelines<T extends Observed, S> implements SourceHandler<T> {
   readonly #rules: TimelineRules<T, S>;
   readonly #stored = new StoredTimelines<T, S>();
-  readonly #settled = new SettledUntil();
+  /** End of the last closed window, milliseconds since the epoch; -Infinity without one. */
+  #settledUntil = -Infinity;
+  /** Up to when the windows of the separate namespaces are closed. */
+  readonly #separate = new Map<string, number>();
+  /** False until the first list if there is no journal: what closed windows billed is unknown. */
+  #isPastKnown = false;
   readonly #countClamped: () => void;
 
   constructor(
@@ -44,11 +48,6 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
 
   get size(): number {
     return this.#stored.index.size;
-  }
-
-  /** Whether an object has a timeline, gone or not. */
-  has(object: Projected): boolean {
-    return this.#stored.index.find(object) !== undefined;
   }
 
   find(object: Pick<Projected, 'namespace' | 'uid'>): Timeline<S> | undefined {
@@ -90,7 +89,10 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
     boundary: number,
     { namespace: only, retainedFrom: storedFrom = boundary }: SettledScope = {},
   ): void {
-    const isSettled = this.#settled.settle(boundary, only);
+    if (only === undefined) this.#settledUntil = boundary;
+    else this.#separate.set(only, boundary);
+    const isSettled = (namespace: string): boolean =>
+      only === undefined ? !this.#separate.has(namespace) : namespace === only;
     const isNeeded = (object: T, horizon: number): boolean =>
       this.#rules.isNeeded?.(object, horizon) ?? false;
     this.#stored.settle(isSettled, Math.min(boundary, storedFrom), isNeeded);
@@ -98,18 +100,19 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
 
   /** Closes the windows of a namespace separately from now on; they are closed up to `settled`. */
   separateNamespace(namespace: string, settled: number): void {
-    this.#settled.setSeparate(namespace, settled);
+    this.#separate.set(namespace, settled);
   }
 
   /** Closes a namespace's windows with the others again; both must have reached the same end. */
   rejoin(namespace: string): void {
-    this.#settled.rejoin(namespace);
+    this.#separate.delete(namespace);
   }
 
   /** Restores the timelines of the journal; `settled` is the end of the last closed window. */
   restore(timelines: Iterable<Tracked<T, S>>, settled: number): void {
     for (const timeline of timelines) this.#stored.add(timeline);
-    this.#settled.restore(settled);
+    this.#settledUntil = settled;
+    this.#isPastKnown = true;
   }
 
   /** Forgets everything; only before a window or the journal has used any of it. */
@@ -153,7 +156,7 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
       if (timeline.gone || !isListed(timeline.namespace) || isPresent(timeline)) continue;
       this.#miss(timeline, { known: knownUntil, listedAt });
     }
-    this.#settled.notePast();
+    this.#isPastKnown = true;
   }
   /** Applies a version of an object; the first one creates its timeline. */
   #see(next: T, arrival: Arrival): Tracked<T, S> {
@@ -208,7 +211,7 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
    */
   #bracket(timeline: Timeline<S>, arrival: Arrival, notBefore: number): Bracket {
     const happened = happenedBetween(arrival);
-    const settled = this.#settled.in(timeline.namespace);
+    const settled = this.#settledIn(timeline.namespace);
     const after = Math.max(happened.from, notBefore, settled);
     // The clock may have been set back since the previous version.
     const until = Math.max(happened.until, notBefore);
@@ -222,8 +225,8 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
   /** Remembers what was billed if a change reached back before the last closed window. */
   #rememberBilled(timeline: Tracked<T, S>, before: readonly Span<S>[]): void {
     if (timeline.spans === before || timeline.billed !== undefined) return;
-    if (!this.#settled.isPastKnown) return;
-    if (agreeBefore(before, timeline.spans, this.#settled.in(timeline.namespace))) return;
+    if (!this.#isPastKnown) return;
+    if (agreeBefore(before, timeline.spans, this.#settledIn(timeline.namespace))) return;
     this.#stored.setBilled(timeline, before);
   }
 
@@ -232,7 +235,12 @@ export class Timelines<T extends Observed, S> implements SourceHandler<T> {
    * complete data, so what it billed stands.
    */
   #lastKnown({ namespace }: Projected, knownUntil: number): number {
-    return Math.max(knownUntil, this.#settled.in(namespace));
+    return Math.max(knownUntil, this.#settledIn(namespace));
+  }
+
+  /** Returns up to when the windows of a namespace are closed. */
+  #settledIn(namespace: string): number {
+    return this.#separate.get(namespace) ?? this.#settledUntil;
   }
 
   /** Ends a timeline. `known`: when the object last existed; never before its newest version. */

@@ -42,10 +42,6 @@ export interface GpuRow {
 export class GpuRows {
   readonly #rows = new Map<string, GpuRow>();
 
-  get size(): number {
-    return this.#rows.size;
-  }
-
   add({ tenant, gpuType, amounts }: GpuRow): void {
     const key = JSON.stringify([tenant ?? null, gpuType]);
     const sums = this.#rows.get(key)?.amounts ?? [];
