@@ -66,7 +66,7 @@ export const STEPS: readonly Step[] = [
   step('operator/metering/meters/cpu-memory.ts', 'meterCpuAndMemory', 'charges the spans of a pod'),
   step(
     'operator/metering/meters/window-spans.ts',
-    'createWindowVisitor',
+    'visitWindowSpans',
     'cuts spans at the window and at owners',
   ),
   step('operator/discovery/attribution.ts', 'attribute', 'finds the tenant cluster of the pod'),
