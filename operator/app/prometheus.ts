@@ -55,7 +55,7 @@ export function createConfiguredMetrics(options: {
     metrics,
     /** The same list until the file changes. */
     definitions,
-    components: components,
+    components,
   };
 }
 

@@ -1,3 +1,5 @@
+import { isRecord } from '../model/is-record.ts';
+import { parseJson } from '../model/parse-json.ts';
 import { sameValue } from '../model/same-value.ts';
 import { storedTenant, type Tenant } from '../model/tenant.ts';
 import { quote } from '../model/quote.ts';
@@ -49,10 +51,9 @@ export async function recordedTenant(
   store: Pick<Ledger, 'record'>,
   id: string,
 ): Promise<Tenant | undefined> {
-  const value = parseObject((await store.record(TENANT_PREFIX + id)) ?? '');
-  return value !== undefined && 'tenant' in value
-    ? storedTenant((value as KnownTenant).tenant)
-    : undefined;
+  const value = parseJson((await store.record(TENANT_PREFIX + id)) ?? '');
+  if (!isRecord(value) || !('tenant' in value)) return undefined;
+  return storedTenant(value['tenant'] as Tenant);
 }
 
 /** The assigned ids, by place. */
@@ -111,19 +112,10 @@ async function readAll<T extends object>(
 ): Promise<ReadonlyMap<string, T>> {
   const values = new Map<string, T>();
   for await (const [key, text] of store.records(prefix)) {
-    const value = parseObject(text);
+    const value = parseJson(text);
     // Only this module writes under the prefix, so the field shows whether a record is intact.
-    if (value !== undefined && field in value) values.set(key.slice(prefix.length), value as T);
+    if (isRecord(value) && field in value) values.set(key.slice(prefix.length), value as T);
     else problems.push(`damaged record, ignored: ${key}: ${quote(text)}`);
   }
   return values;
-}
-
-function parseObject(text: string): object | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }

@@ -13,7 +13,12 @@ import type { Metadata } from './views.ts';
 const KEYS = {
   tenant: text(128),
   'display-name': text(256),
-  email: form(/^(?=.{3,254}$)[^\s@]+@[^\s@]+$/, 'an e-mail address'),
+  email: matching(
+    /^(?=.{3,254}$)[^\s@]+@[^\s@]+$/,
+    'an e-mail address',
+    'not an e-mail address',
+    'give an e-mail address',
+  ),
   project: text(256),
   'tenant-class': text(128),
   plan: text(128),
@@ -150,8 +155,4 @@ function inputs(label: string, sources: readonly MetadataSource[]) {
       { where: `${name}: label`, input: metadata.labels[label]?.trim() ?? '', untrusted },
     ].filter(({ input }) => input !== ''),
   );
-}
-
-function form(pattern: RegExp, description: string): Parser<string> {
-  return matching(pattern, description, `not ${description}`, `give ${description}`);
 }

@@ -1,6 +1,5 @@
 import type { Projected, Projection, RawObject } from '../kubernetes/source.ts';
-import { identityOf, recordAt } from '../kubernetes/raw-fields.ts';
-import { textsAt, timeAt } from './object-reading.ts';
+import { identityOf, recordAt, timeAt } from '../kubernetes/raw-fields.ts';
 
 /**
  * Labels, and the annotations under the label prefix or `meterfeed.io/`. Of a Namespace also each
@@ -53,7 +52,21 @@ export function metadataOf(
   };
 }
 
-/** Milliseconds since the epoch. */
+/** Milliseconds since the epoch; 0 if there is no time. */
 export function createdAtOf(object: RawObject): number {
-  return timeAt(recordAt(object, 'metadata'), 'creationTimestamp');
+  return timeAt(recordAt(object, 'metadata'), 'creationTimestamp') ?? 0;
+}
+
+/** The text entries of a label or annotation map that `wanted` accepts. */
+export function textsAt(
+  parent: RawObject,
+  key: string,
+  wanted: (key: string, value: string) => boolean = () => true,
+): Readonly<Record<string, string>> {
+  const entries = Object.entries(recordAt(parent, key));
+  return Object.fromEntries(
+    entries.filter((entry): entry is [string, string] => {
+      return typeof entry[1] === 'string' && wanted(entry[0], entry[1]);
+    }),
+  );
 }

@@ -1,5 +1,6 @@
 import { type ApiType, type KubeConfig, RequestContext } from '@kubernetes/client-node';
 import type { Dispatcher } from 'undici';
+import { parseJson } from '../model/parse-json.ts';
 import { withoutSecret } from '../telemetry/scrubber.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { TimeSlice } from '../telemetry/time-slice.ts';
@@ -23,7 +24,6 @@ export interface RequestOptions {
   readonly body?: unknown;
   /** `application/json` by default; patches name their kind here. */
   readonly contentType?: string;
-  readonly accept?: string;
   readonly signal?: AbortSignal;
   /** For the whole exchange, body included. */
   readonly timeoutMs?: number;
@@ -183,7 +183,7 @@ export class Connection {
       headers: {
         ...context.getHeaders(),
         'User-Agent': USER_AGENT,
-        Accept: options.accept ?? 'application/json',
+        Accept: 'application/json',
         ...(options.body === undefined ? {} : { 'Content-Type': contentType }),
       },
       body: options.body === undefined ? null : JSON.stringify(options.body),
@@ -258,15 +258,6 @@ const ABORTED: NetworkFailure = { kind: 'network', message: 'aborted' };
 
 function timedOut(timeoutMs: number): NetworkFailure {
   return { kind: 'network', message: `no complete answer within ${timeoutMs} ms` };
-}
-
-/** Parsed JSON; undefined for other text, such as the plain 404 of an unknown group. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /**

@@ -1,5 +1,6 @@
 import { greatest, least } from '../model/extremes.ts';
 import { isRecord } from '../model/is-record.ts';
+import { parseJson } from '../model/parse-json.ts';
 import type { ReflectorOptions } from './reflector-options.ts';
 import { Reflector } from './reflector.ts';
 import type { Projected, Source, SourceHealth, SourceState } from './source.ts';
@@ -143,17 +144,11 @@ function parsePoints(
   text: string | undefined,
 ): ReadonlyMap<string, Partial<NamespacePoint>> | undefined {
   if (text === undefined || !text.startsWith('{')) return undefined;
-  try {
-    const parsed: unknown = JSON.parse(text);
-    return new Map(
-      Object.entries(isRecord(parsed) ? parsed : {}).map(([namespace, point]) => [
-        namespace,
-        parsePoint(point),
-      ]),
-    );
-  } catch {
-    return undefined;
-  }
+  const parsed = parseJson(text);
+  if (!isRecord(parsed)) return undefined;
+  return new Map(
+    Object.entries(parsed).map(([namespace, point]) => [namespace, parsePoint(point)]),
+  );
 }
 
 /** Reads `[resourceVersion, knownAt]`, or the version alone, as older releases wrote it. */

@@ -7,7 +7,6 @@ import { Connection } from './connection.ts';
 import {
   createOperatorHost,
   type FinalizedObject,
-  type Finalizers,
   type OperatorHost,
   type OperatorComponent,
 } from './operator-base.ts';
@@ -238,7 +237,7 @@ describe('finalizers on a real API server', () => {
   const cluster = useTestCluster();
   const FINALIZER = 'test.meterfeed.io/retire';
   let real: Connection;
-  let finalizers: Finalizers;
+  let finalizers: OperatorHost['finalizers'];
 
   beforeEach(async () => {
     await cluster.installCRDs(WIDGET_CRD);

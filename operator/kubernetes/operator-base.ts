@@ -22,16 +22,6 @@ export interface OperatorComponent {
   ready?(signal: AbortSignal): Promise<void>;
 }
 
-/**
- * Adds and removes finalizers. Each write is guarded by the resourceVersion, so no other
- * controller's finalizer is lost. Work continues when the watch brings the changed object.
- */
-export interface Finalizers {
-  add(resource: ApiResource, object: FinalizedObject, finalizer: string): Promise<WorkOutcome>;
-  /** Call it when the object is being deleted and the finalizer's cleanup is done. */
-  remove(resource: ApiResource, object: FinalizedObject, finalizer: string): Promise<WorkOutcome>;
-}
-
 export interface FinalizedObject {
   readonly name: string;
   readonly resourceVersion: string;
@@ -73,7 +63,11 @@ const Operator = 'default' in dotI ? dotI.default : dotI;
  * watches and status writes exit the process, miss deletions or swallow failures.
  */
 class OperatorBase extends Operator {
-  readonly finalizers: Finalizers;
+  /**
+   * Adds and removes finalizers. Each write is guarded by the resourceVersion, so no other
+   * controller's finalizer is lost. Work continues when the watch brings the changed object.
+   */
+  readonly finalizers;
   readonly #options: OperatorHostOptions;
   readonly #stopping = new AbortController();
   readonly #components: OperatorComponent[] = [];
@@ -85,8 +79,10 @@ class OperatorBase extends Operator {
     this.kubeConfig = options.connection.kubeConfig;
     this.k8sApi = options.connection.client(CoreV1Api);
     this.finalizers = {
-      add: (resource, object, finalizer) => this.#finalize(resource, object, finalizer, {}),
-      remove: (resource, object, finalizer) =>
+      add: (resource: ApiResource, object: FinalizedObject, finalizer: string) =>
+        this.#finalize(resource, object, finalizer, {}),
+      /** Call it when the object is being deleted and the finalizer's cleanup is done. */
+      remove: (resource: ApiResource, object: FinalizedObject, finalizer: string) =>
         this.#finalize(resource, object, finalizer, {
           deletionTimestamp: new Date(options.clock.now()),
         }),

@@ -1,4 +1,4 @@
-import { type Backoff, createBackoff } from '../model/backoff.ts';
+import { Backoff } from '../model/backoff.ts';
 import { linkAbort, pause } from './abort.ts';
 import { ArrivalTimes } from './arrival-times.ts';
 import { PeriodicComparison } from './comparison.ts';
@@ -72,8 +72,8 @@ export class Reflector<T extends Projected> implements Source<T> {
       capMs: this.#timings.backoffCap,
       random,
     };
-    this.#backoff = createBackoff(backoff);
-    this.#listBackoff = createBackoff(backoff);
+    this.#backoff = new Backoff(backoff);
+    this.#listBackoff = new Backoff(backoff);
     this.#view = new LiveView({
       project: kept.project,
       accepts: kept.accepts,

@@ -1,7 +1,7 @@
 /** Beyond this many doublings every limit has long reached its cap. */
 const LARGEST_EXPONENT = 30;
 
-export interface BackoffOptions {
+interface BackoffOptions {
   /** Limit of the first delay, milliseconds. */
   readonly baseMs: number;
   /** Limit of every delay, milliseconds. */
@@ -20,22 +20,22 @@ export function backoffMs(failures: number, { baseMs, capMs, random }: BackoffOp
 }
 
 /** {@link backoffMs} that counts the failures itself. */
-export interface Backoff {
-  /** The next delay, milliseconds. */
-  next(): number;
-  /** Call it after a success: the limit starts again at `baseMs`. */
-  reset(): void;
-}
+export class Backoff {
+  readonly #options: BackoffOptions;
+  #failures = 0;
 
-export function createBackoff(options: BackoffOptions): Backoff {
-  let failures = 0;
-  return {
-    next: () => {
-      failures += 1;
-      return backoffMs(failures, options);
-    },
-    reset: () => {
-      failures = 0;
-    },
-  };
+  constructor(options: BackoffOptions) {
+    this.#options = options;
+  }
+
+  /** The next delay, milliseconds. */
+  next(): number {
+    this.#failures += 1;
+    return backoffMs(this.#failures, this.#options);
+  }
+
+  /** Call it after a success: the limit starts again at `baseMs`. */
+  reset(): void {
+    this.#failures = 0;
+  }
 }

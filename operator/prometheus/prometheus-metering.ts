@@ -117,8 +117,8 @@ export class PrometheusMetering {
     if (expired !== undefined) return expired;
     while (!signal.aborted) {
       const opened = await this.#opener.openNext(signal);
-      if (opened.kind === 'ended') return opened.end;
-      if (opened.kind === 'none') break;
+      if (opened === 'none') break;
+      if (opened !== 'opened') return opened;
     }
     return this.#opener.silent === undefined ? this.#retries.run(signal) : undefined;
   }

@@ -1,5 +1,6 @@
 import { type Decimal, scaleToDecimal } from '../model/decimal.ts';
 import { isRecord } from '../model/is-record.ts';
+import { parseJson } from '../model/parse-json.ts';
 import { quote } from '../model/validate-event.ts';
 
 /** One row of an instant vector. */
@@ -47,8 +48,8 @@ const REMARK = /^PromQL info:/;
  * without some of its series must not be billed as complete.
  */
 export function readAnswer(status: number, body: string): QueryOutcome {
-  const answer = parse(body);
-  if (answer === undefined || (answer['status'] !== 'success' && answer['status'] !== 'error')) {
+  const answer = parseJson(body);
+  if (!isRecord(answer) || (answer['status'] !== 'success' && answer['status'] !== 'error')) {
     const cause = QUERY_STATUSES.has(status) ? 'query' : 'server';
     return failed(cause, status < 300 ? 'the answer is not one of a Prometheus API' : at(status));
   }
@@ -97,15 +98,6 @@ function readSample(row: unknown): Sample | undefined {
     return undefined;
   }
   return { labels: Object.fromEntries(labels), value: value[1] };
-}
-
-function parse(body: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(body);
-    return isRecord(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function at(status: number): string {

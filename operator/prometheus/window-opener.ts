@@ -20,12 +20,6 @@ import { type Answered, Pass } from './pass.ts';
 import { subjectsOf, type TenantClusterStates } from './subjects.ts';
 import type { WindowState } from './window-state.ts';
 
-export type Opened =
-  | { readonly kind: 'opened' }
-  /** No window is due, or the server is silent. */
-  | { readonly kind: 'none' }
-  | { readonly kind: 'ended'; readonly end: AppendEnd };
-
 const FIRST_PAUSE_MS = 2_000;
 const LONGEST_PAUSE_MS = 60_000;
 
@@ -83,19 +77,23 @@ export class WindowOpener {
     return this.#silent;
   }
 
-  async openNext(signal: AbortSignal): Promise<Opened> {
+  /**
+   * Opens the next window. Returns `none` if no window is due or the server is silent, and the end
+   * if the ledger cannot continue, or on abort.
+   */
+  async openNext(signal: AbortSignal): Promise<'opened' | 'none' | AppendEnd> {
     const { state, clock, retries } = this.#options;
     const window = state.next;
     const closed = this.#options.lastWindow()?.end ?? -Infinity;
-    if (closed < window.end || state.dueAt(window) > clock.now()) return { kind: 'none' };
-    if (clock.monotonic() < this.#pausedUntil) return { kind: 'none' };
+    if (closed < window.end || state.dueAt(window) > clock.now()) return 'none';
+    if (clock.monotonic() < this.#pausedUntil) return 'none';
     const { questions, known } = await this.#prepare(window);
     const answers = await this.#queryAll(questions, signal);
-    if (signal.aborted) return { kind: 'ended', end: { kind: 'aborted' } };
+    if (signal.aborted) return { kind: 'aborted' };
     const reason = silenceOf(answers);
     if (reason !== undefined) {
       this.#fallSilent(reason);
-      return { kind: 'none' };
+      return 'none';
     }
     if (questions.length > 0) this.#speakAgain();
     for (const [index, [job, outcome]] of [...known, ...answers].entries()) {
@@ -106,8 +104,7 @@ export class WindowOpener {
       }
     }
     state.advance(window);
-    const end = await state.commit(signal);
-    return end === undefined ? { kind: 'opened' } : { kind: 'ended', end };
+    return (await state.commit(signal)) ?? 'opened';
   }
 
   /** The queries to send; `known` has the outcomes that need no query. */

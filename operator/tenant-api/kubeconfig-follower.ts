@@ -4,7 +4,7 @@ import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import { linkAbort, pause } from '../kubernetes/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import type { RequestFailure } from '../kubernetes/outcome.ts';
-import { type Backoff, createBackoff } from '../model/backoff.ts';
+import { Backoff } from '../model/backoff.ts';
 import { override } from '../model/override.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -67,7 +67,7 @@ export class KubeconfigFollower {
   }) {
     this.#options = options;
     this.#cluster = options.cluster;
-    this.#backoff = createBackoff({ ...BACKOFF, random: options.random });
+    this.#backoff = new Backoff({ ...BACKOFF, random: options.random });
   }
 
   get api(): TenantApi | undefined {

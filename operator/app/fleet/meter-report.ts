@@ -4,6 +4,7 @@ import type { Ledger, RecordChange } from '../../ledger/ledger.ts';
 import type { MetricDefinition, CustomMetric } from '../../model/catalog.ts';
 import { errorText } from '../../model/error-text.ts';
 import { isRecord } from '../../model/is-record.ts';
+import { parseJson } from '../../model/parse-json.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { FailedTenantApi } from '../../tenant-api/tenant-api.ts';
@@ -114,8 +115,9 @@ export async function reportMeter(
 
 /** The newest report; undefined if no meter has written a report in a known form. */
 export async function readReport(records: Records): Promise<MeterReport | undefined> {
-  const stored = parsed(await records.record(REPORT_KEY));
-  return stored?.['v'] === 1 && isReport(stored['report']) ? stored['report'] : undefined;
+  const stored = parseJson((await records.record(REPORT_KEY)) ?? '');
+  if (!isRecord(stored) || stored['v'] !== 1) return undefined;
+  return isReport(stored['report']) ? stored['report'] : undefined;
 }
 
 /** Changes from the recorded tenant clusters to the current ones, by id. */
@@ -145,19 +147,9 @@ async function readClusterTexts(records: Records): Promise<ReadonlyMap<string, s
 export async function readClusters(records: Records): Promise<readonly TenantCluster[]> {
   const texts = await readClusterTexts(records);
   return [...texts.values()].flatMap((text) => {
-    const cluster = parsed(text);
+    const cluster = parseJson(text);
     return isCluster(cluster) ? [cluster] : [];
   });
-}
-
-function parsed(text: string | undefined): Readonly<Record<string, unknown>> | undefined {
-  if (text === undefined) return undefined;
-  try {
-    const value: unknown = JSON.parse(text);
-    return isRecord(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /**

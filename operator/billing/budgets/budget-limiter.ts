@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import pLimit from 'p-limit';
 import type { Enforcement } from '../enforcement/enforcement.ts';
 import type { RecordChange, RecordStore } from '../../ledger/ledger.ts';
-import { createBackoff } from '../../model/backoff.ts';
+import { Backoff } from '../../model/backoff.ts';
 import { errorText } from '../../model/error-text.ts';
 import { least } from '../../model/extremes.ts';
 import type { Clock } from '../../telemetry/clock.ts';
@@ -145,7 +145,7 @@ export class BudgetLimiter {
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random, logger } = this.#options;
     const limit = pLimit(REPORTED_AT_ONCE);
-    const backoff = createBackoff({ ...RETRY, random });
+    const backoff = new Backoff({ ...RETRY, random });
     let lastFailure = '';
     while (!signal.aborted) {
       this.#wake = new AbortController();

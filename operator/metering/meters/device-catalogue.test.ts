@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { createDeviceCatalogue, MOST_SLICES_OF_NODE } from './device-catalogue.ts';
+import { DeviceCatalogue, MOST_SLICES_OF_NODE } from './device-catalogue.ts';
 import { AMD, device, NVIDIA, slice, type SliceFixture } from './testing/claims.ts';
 import { createWorld, HOUR, START, type World } from './testing/world.ts';
 
@@ -12,13 +12,13 @@ const version = (productName: string, more: SliceFixture = {}) =>
 
 /** The version of device `gpu` in pool `n1` at these minutes. */
 function found(world: World, minutes: readonly number[], driver = NVIDIA, pool = 'n1') {
-  const catalogue = createDeviceCatalogue(world.observation.resourceSlices);
+  const catalogue = new DeviceCatalogue(world.observation.resourceSlices);
   return minutes.map((minute) => catalogue.find({ driver, pool, device: 'gpu' }, at(minute))?.gpu);
 }
 
 /** The GPUs of node `n1` in the hour: from, to in minutes, and their products. */
 function published(world: World, drivers: readonly string[] = [NVIDIA], to = START + HOUR) {
-  const catalogue = createDeviceCatalogue(world.observation.resourceSlices);
+  const catalogue = new DeviceCatalogue(world.observation.resourceSlices);
   return catalogue
     .on('n1', drivers, START, to)
     .map(({ from, to, gpus }) => [
@@ -153,7 +153,7 @@ describe('a node that is billed as a whole has other GPUs than its drivers publi
       const fixture = { name: `s${index}`, sliceCount: count };
       world.slice(version(`g${index}`, fixture), at(0) + index);
     }
-    const catalogue = createDeviceCatalogue(world.observation.resourceSlices);
+    const catalogue = new DeviceCatalogue(world.observation.resourceSlices);
     const last = catalogue.on('n1', [NVIDIA], START, START + HOUR).at(-1);
     const gpus = last?.gpus.map(({ device: { gpu } }) => gpu);
     expect(gpus).toHaveLength(MOST_SLICES_OF_NODE);

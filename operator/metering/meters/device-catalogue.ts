@@ -18,24 +18,6 @@ export interface PublishedGpu {
   readonly device: PublishedDevice;
 }
 
-/** The devices that drivers publish, over time. */
-export interface DeviceCatalogue {
-  /**
-   * Returns a device as of a moment. A driver that restarts withdraws its slices while its devices
-   * are in use. Then its last publication before that moment counts, else the first one after.
-   */
-  find(device: AllocatedDevice, at: number): PublishedDevice | undefined;
-  /** Returns the physical GPUs of a node, of these drivers, in stretches without holes. */
-  on(
-    node: string,
-    drivers: readonly string[],
-    from: number,
-    to: number,
-  ): readonly PublishedStretch[];
-  /** Number of slices of a node that were left out, because they are more than any node has. */
-  readonly omitted: ReadonlyMap<string, number>;
-}
-
 /**
  * Limit on slice versions of one node, newest first. With 128 devices in a slice that is over a
  * hundred times what a node of eight GPUs publishes with all partitions.
@@ -69,46 +51,62 @@ interface Phase {
   readonly generation: number | undefined;
 }
 
-/** Builds a catalogue of slices. Reads each pool once in order of time, for all its nodes. */
-export function createDeviceCatalogue(
-  slices: ObservationReader['resourceSlices'],
-): DeviceCatalogue {
-  const pools = new Map<string, Pool>();
-  const poolsOfNode = new Map<string, Set<Pool>>();
-  const omitted = new Map<string, number>();
-  for (const timeline of slices.inNamespace('')) {
-    for (const span of timeline.spans) {
-      const { driver, pool: name, node } = span.state;
-      const pool = getOrMake(pools, keyOf([driver, name]), () => newPool(driver));
-      pool.spans.push(span);
-      if (node === undefined) continue;
-      getOrMake(pool.byNode, node, () => []).push(span);
-      getOrMake(poolsOfNode, node, () => new Set()).add(pool);
+/** The devices that drivers publish, over time. */
+export class DeviceCatalogue {
+  readonly #pools = new Map<string, Pool>();
+  readonly #poolsOfNode = new Map<string, Set<Pool>>();
+  readonly #omitted = new Map<string, number>();
+
+  /** Reads each pool once in order of time, for all its nodes. */
+  constructor(slices: ObservationReader['resourceSlices']) {
+    for (const timeline of slices.inNamespace('')) {
+      for (const span of timeline.spans) {
+        const { driver, pool: name, node } = span.state;
+        const pool = getOrMake(this.#pools, keyOf([driver, name]), () => newPool(driver));
+        pool.spans.push(span);
+        if (node === undefined) continue;
+        getOrMake(pool.byNode, node, () => []).push(span);
+        getOrMake(this.#poolsOfNode, node, () => new Set()).add(pool);
+      }
     }
   }
-  return {
-    omitted,
-    find: ({ driver, pool: name, device }, at) => {
-      const pool = pools.get(keyOf([driver, name]));
-      if (pool === undefined) return undefined;
-      pool.byDevice ??= spansByDevice(pool.spans);
-      let best: SliceSpan | undefined;
-      for (const span of pool.byDevice.get(device) ?? []) {
-        if (best === undefined || nearer(span, best, at) < 0) best = span;
-      }
-      return best?.state.devices.get(device);
-    },
-    on: (node, drivers, from, to) => {
-      const own = [...(poolsOfNode.get(node) ?? [])]
-        .filter(({ driver }) => drivers.includes(driver))
-        .flatMap((pool) => (pool.byNode.get(node) ?? []).map((span) => ({ pool, span })))
-        .filter(({ span }) => span.from < to && span.to > from);
-      const newest = new Set(newestOf(own));
-      const left = own.length - newest.size;
-      if (left > 0) omitted.set(node, Math.max(left, omitted.get(node) ?? 0));
-      return stretchesOf(left === 0 ? own : own.filter((one) => newest.has(one)), from, to);
-    },
-  };
+
+  /** Number of slices of a node that were left out, because they are more than any node has. */
+  get omitted(): ReadonlyMap<string, number> {
+    return this.#omitted;
+  }
+
+  /**
+   * Returns a device as of a moment. A driver that restarts withdraws its slices while its devices
+   * are in use. Then its last publication before that moment counts, else the first one after.
+   */
+  find({ driver, pool: name, device }: AllocatedDevice, at: number): PublishedDevice | undefined {
+    const pool = this.#pools.get(keyOf([driver, name]));
+    if (pool === undefined) return undefined;
+    pool.byDevice ??= spansByDevice(pool.spans);
+    let best: SliceSpan | undefined;
+    for (const span of pool.byDevice.get(device) ?? []) {
+      if (best === undefined || nearer(span, best, at) < 0) best = span;
+    }
+    return best?.state.devices.get(device);
+  }
+
+  /** Returns the physical GPUs of a node, of these drivers, in stretches without holes. */
+  on(
+    node: string,
+    drivers: readonly string[],
+    from: number,
+    to: number,
+  ): readonly PublishedStretch[] {
+    const own = [...(this.#poolsOfNode.get(node) ?? [])]
+      .filter(({ driver }) => drivers.includes(driver))
+      .flatMap((pool) => (pool.byNode.get(node) ?? []).map((span) => ({ pool, span })))
+      .filter(({ span }) => span.from < to && span.to > from);
+    const newest = new Set(newestOf(own));
+    const left = own.length - newest.size;
+    if (left > 0) this.#omitted.set(node, Math.max(left, this.#omitted.get(node) ?? 0));
+    return stretchesOf(left === 0 ? own : own.filter((one) => newest.has(one)), from, to);
+  }
 }
 
 function newPool(driver: string): Pool {

@@ -8,7 +8,7 @@ import type { PodState } from '../timelines/pod.ts';
 import { keyOf } from '../timelines/shared-values.ts';
 import { candidatesFor } from '../timelines/tenancy.ts';
 import { splitAtEdges, type Timeline } from '../timelines/timeline.ts';
-import { createDeviceCatalogue } from './device-catalogue.ts';
+import { DeviceCatalogue } from './device-catalogue.ts';
 import { claimedGpus } from './dra-devices.ts';
 import { claimUses } from './claim-use.ts';
 import { mayUsePluggedGpus, pluggedGpus, pluggedRules } from './gpu-hours.ts';
@@ -62,7 +62,7 @@ export function gpuAllocations(input: MeterInput): ReadonlyMap<string, readonly 
         },
   );
   const { draGpuDrivers: drivers } = settings;
-  const catalogue = createDeviceCatalogue(observation.resourceSlices);
+  const catalogue = new DeviceCatalogue(observation.resourceSlices);
   collect(input, byNode, nodeAt, claimUses(observation), (state) => {
     const gpu = state.allocation.devices.find(({ driver }) => drivers.includes(driver));
     if (gpu === undefined) return undefined;

@@ -6,7 +6,7 @@ import type { NodeState } from '../timelines/node-state.ts';
 import type { PodState } from '../timelines/pod.ts';
 import type { AllocatedDevice } from '../timelines/resource-claim.ts';
 import { type ClaimUse, claimUses } from './claim-use.ts';
-import { createDeviceCatalogue } from './device-catalogue.ts';
+import { DeviceCatalogue } from './device-catalogue.ts';
 import { claimedGpus } from './dra-devices.ts';
 import { createGpuCharges } from './gpu-charges.ts';
 import { fractionGpus } from './fraction-gpus.ts';
@@ -115,7 +115,7 @@ function deviceOf(
 export const meterClaimedGpus: Meter = function* (input) {
   const { observation, settings } = input;
   const { draGpuDrivers: drivers } = settings;
-  const catalogue = createDeviceCatalogue(observation.resourceSlices);
+  const catalogue = new DeviceCatalogue(observation.resourceSlices);
   const nodeAt = nodesByName(input);
   const charge = createGpuCharges(input);
   /** The node of the claim's GPUs; undefined when it has none. */

@@ -2,7 +2,7 @@ import { larger } from '../../model/decimal.ts';
 import { UNITS_PER_GPU } from '../../model/gpu-units.ts';
 import type { NodeGpus } from '../timelines/gpu-device.ts';
 import type { NodeState } from '../timelines/node-state.ts';
-import { createDeviceCatalogue, type PublishedGpu } from './device-catalogue.ts';
+import { DeviceCatalogue, type PublishedGpu } from './device-catalogue.ts';
 import { modelOnNode } from './dra-devices.ts';
 import type { MeterInput } from './meter.ts';
 
@@ -13,7 +13,7 @@ import type { MeterInput } from './meter.ts';
  * may share one, so a pod's requests do not include them.
  */
 export function draGpusOf({ observation, settings, diagnostics }: MeterInput) {
-  const catalogue = createDeviceCatalogue(observation.resourceSlices);
+  const catalogue = new DeviceCatalogue(observation.resourceSlices);
   return (nodeName: string, node: NodeState | undefined, from: number, to: number) => {
     const stretches = catalogue.on(nodeName, settings.draGpuDrivers, from, to);
     const omitted = catalogue.omitted.get(nodeName);

@@ -1,5 +1,6 @@
 import type { RawObject } from '../../kubernetes/source.ts';
 import { isRecord } from '../../model/is-record.ts';
+import { parseJson } from '../../model/parse-json.ts';
 import { gpuModel } from './gpu-device.ts';
 import { recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 
@@ -42,12 +43,7 @@ export function hamiDevices(metadata: RawObject): readonly HamiDevice[] | undefi
 }
 
 function fromJson(text: string): readonly HamiDevice[] {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(text);
-  } catch {
-    return [];
-  }
+  const parsed = parseJson(text);
   if (!Array.isArray(parsed)) return [];
   return parsed.filter(isRecord).flatMap((entry) =>
     deviceOf({

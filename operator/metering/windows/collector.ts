@@ -22,7 +22,7 @@ import { sampleRegularly } from './sampling.ts';
 import type { CollectorSources } from './scope.ts';
 import { Scopes, tenantClustersOf } from './scopes.ts';
 import type { RestoredTenantApi } from './tenant-journal.ts';
-import { NO_TENANT_OBJECTS, type TenantObjectsList } from './tenant-scopes.ts';
+import type { TenantObjectsList } from './tenant-scopes.ts';
 import {
   createHostUsage,
   createTenantUsage,
@@ -39,8 +39,8 @@ export interface CollectorOptions {
   readonly sources: CollectorSources;
   /** Queue of what watches and discovery deliver. It waits while a window is measured. */
   readonly arrivals: QueuedArrivals;
-  /** Tenant clusters with private nodes; defaults to none. */
-  readonly tenants?: TenantObjectsList;
+  /** Tenant clusters with private nodes. */
+  readonly tenants: TenantObjectsList;
   /** From {@link restoreTenantApis}. */
   readonly restoredTenants?: readonly Pick<RestoredTenantApi, 'id' | 'progress'>[];
   readonly ledger: Pick<Ledger, 'append' | 'stats' | 'record' | 'records' | 'writeRecords'>;
@@ -86,7 +86,7 @@ export class Collector {
   #nodesReadBy: NodeSettings | undefined;
 
   constructor(options: CollectorOptions) {
-    const { settings, ledger, clock, logger, tenants = NO_TENANT_OBJECTS } = options;
+    const { settings, ledger, clock, logger, tenants } = options;
     this.#options = options;
     this.#tenants = tenants;
     this.#scopes = new Scopes({
@@ -99,7 +99,6 @@ export class Collector {
       wantedMs: () => settings().metering.windowMs,
       lastWindowEnd: ledger.stats().lastWindowEnd,
       startedAt: clock.now(),
-      windowMs: settings().metering.windowMs,
     });
     this.#usage = createHostUsage(options);
     this.#tenantUsage = createTenantUsage(tenants, logger);
@@ -125,11 +124,6 @@ export class Collector {
   /** The newest closed window; undefined before the first. */
   get lastWindow(): Window | undefined {
     return this.#closer.lastWindow;
-  }
-
-  /** The window size in force. */
-  get windowMs(): number {
-    return this.#scopes.windowMs;
   }
 
   /** Gaps within RETENTION, newest first. */

@@ -26,6 +26,7 @@ import { Collector } from './collector.ts';
 import { restoreJournal } from './journal.ts';
 import { createPodMetricsReader } from './pod-metrics.ts';
 import { eventsOf, settingsOf } from './testing/harness.ts';
+import { NO_TENANT_OBJECTS } from './testing/no-tenant-objects.ts';
 
 const RBAC = '/apis/rbac.authorization.k8s.io/v1';
 const USER = 'namespace-reader';
@@ -134,6 +135,7 @@ async function startMetering() {
   const dra = 'resource.k8s.io';
   const collector = new Collector({
     observation,
+    tenants: NO_TENANT_OBJECTS,
     arrivals,
     restored: await restoreJournal(ledger, observation, { logger, clock: systemClock }),
     sources: {

@@ -3,6 +3,7 @@ import type { Connection } from '../../kubernetes/connection.ts';
 import { describeFailure } from '../../kubernetes/outcome.ts';
 import { resourcePath } from '../../kubernetes/resource.ts';
 import { isRecord } from '../../model/is-record.ts';
+import { parseJson } from '../../model/parse-json.ts';
 import { amountAt, listAt, recordAt, textAt } from '../../kubernetes/raw-fields.ts';
 
 /** Usage of one pod from the metrics API, summed over its containers. */
@@ -196,12 +197,8 @@ export class ItemScanner {
   /** The list without its items; undefined if the text was not a list. */
   end(): Readonly<Record<string, unknown>> | undefined {
     if (this.#depth !== 0 || this.#inString) return undefined;
-    try {
-      const list: unknown = JSON.parse(this.#frame);
-      return isRecord(list) && 'items' in list ? list : undefined;
-    } catch {
-      return undefined;
-    }
+    const list = parseJson(this.#frame);
+    return isRecord(list) && 'items' in list ? list : undefined;
   }
 
   #store(text: string): void {

@@ -1,4 +1,4 @@
-import { createBackoff, type Backoff } from '../../model/backoff.ts';
+import { Backoff } from '../../model/backoff.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { CollectorMetrics } from './collector-metrics.ts';
@@ -54,7 +54,7 @@ export class Quarantine {
   add(name: string, reason: string): void {
     const { clock, random, logger, metrics } = this.#options;
     const before = this.#entries.get(name);
-    const backoff = before?.backoff ?? createBackoff({ ...BACKOFF, random });
+    const backoff = before?.backoff ?? new Backoff({ ...BACKOFF, random });
     const retryAt = clock.monotonic() + BACKOFF.baseMs / 2 + backoff.next();
     const attempts = (before?.attempts ?? 0) + 1;
     const since = before?.since ?? clock.now();

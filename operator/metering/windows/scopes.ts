@@ -31,20 +31,6 @@ export interface UnseenStretch {
   readonly scopes: readonly string[];
 }
 
-export interface ScopesOptions {
-  readonly observation: Observation;
-  readonly sources: CollectorSources;
-  readonly restored: CollectorState | undefined;
-  /** End of the ledger's last window, in case its journal is lost. */
-  readonly lastWindowEnd: number | undefined;
-  readonly startedAt: number;
-  readonly windowMs: number;
-  readonly tenants: TenantObjectsList;
-  /** Progress of tenant clusters' own APIs, from the journal. */
-  readonly restoredTenants: ReadonlyMap<string, ScopeProgress>;
-  readonly wantedMs: () => number;
-}
-
 /** All scopes. */
 export class Scopes {
   readonly #host: readonly HostScope[];
@@ -60,10 +46,22 @@ export class Scopes {
   /** Watches whose first list has arrived and has been compared with the journal. */
   readonly #listed = new Set<WatchedSource>();
 
-  constructor(options: ScopesOptions) {
-    const { observation, restored, sources } = options;
+  constructor(options: {
+    readonly observation: Observation;
+    readonly sources: CollectorSources;
+    readonly restored: CollectorState | undefined;
+    /** End of the ledger's last window, in case its journal is lost. */
+    readonly lastWindowEnd: number | undefined;
+    readonly startedAt: number;
+    readonly tenants: TenantObjectsList;
+    /** Progress of tenant clusters' own APIs, from the journal. */
+    readonly restoredTenants: ReadonlyMap<string, ScopeProgress>;
+    /** The window size of the settings in force, milliseconds. */
+    readonly wantedMs: () => number;
+  }) {
+    const { observation, restored, sources, lastWindowEnd, startedAt, wantedMs } = options;
     this.#restored = restored;
-    this.#lastWindowEnd = options.lastWindowEnd ?? 0;
+    this.#lastWindowEnd = lastWindowEnd ?? 0;
     this.#watched = hostTimelines(observation).map((each) => {
       const fed = sources[each.object];
       return { ...each, sources: 'resource' in fed ? [fed] : fed };
@@ -73,11 +71,16 @@ export class Scopes {
         excluded ? [] : [id],
       );
     this.#tenantClustersIn = tenantClustersIn;
+    const sizeMs = wantedMs();
+    const first =
+      lastWindowEnd === undefined
+        ? firstProgress(startedAt, sizeMs)
+        : { end: lastWindowEnd, sizeMs };
     this.#host = hostKinds(observation, sources).map(
       (kind) =>
         new HostScope({
           kind,
-          progress: restored?.scopes[kind.name] ?? progressWithoutJournal(options),
+          progress: restored?.scopes[kind.name] ?? { ...first, meteredFrom: first.end },
           isListed: (watch) => this.#listed.has(watch),
           tenantClustersIn,
         }),
@@ -90,7 +93,7 @@ export class Scopes {
       tenants: options.tenants,
       restored: options.restoredTenants,
       host: () => this.#furthest.progress,
-      wantedMs: options.wantedMs,
+      wantedMs,
       learnt: () => observation.tenantClusters.sequence,
     });
   }
@@ -253,16 +256,4 @@ function pointOf(
   const knownAt = Math.max(freshAt, before?.knownAt ?? 0);
   const resourceVersion = watched.length === 1 ? watched[0]?.resourceVersion() : undefined;
   return { knownAt, resourceVersion };
-}
-
-function progressWithoutJournal({
-  lastWindowEnd,
-  startedAt,
-  windowMs,
-}: ScopesOptions): ScopeProgress {
-  const first =
-    lastWindowEnd === undefined
-      ? firstProgress(startedAt, windowMs)
-      : { end: lastWindowEnd, sizeMs: windowMs };
-  return { ...first, meteredFrom: first.end };
 }

@@ -70,12 +70,6 @@ export interface TenantObjectsList {
   release(id: string): void;
 }
 
-/** A list without tenant clusters. */
-export const NO_TENANT_OBJECTS: TenantObjectsList = {
-  list: () => [],
-  release: () => undefined,
-};
-
 /** A scope with the tenant cluster whose API it stands for. */
 export interface TenantScopeState extends ScopeState {
   readonly tenant: TenantObjects;

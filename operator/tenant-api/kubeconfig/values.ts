@@ -1,6 +1,7 @@
 import { least } from '../../model/extremes.ts';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { isRecord } from '../../model/is-record.ts';
+import { parseJson } from '../../model/parse-json.ts';
 import { Secret } from '../../model/secret.ts';
 import type { YamlMap } from '../../settings/strict-yaml.ts';
 
@@ -105,13 +106,9 @@ function readEnd(end: number | undefined, field: string, problems: string[]): nu
 function tokenEnd(token: string): number | undefined {
   const [, payload, signature] = token.split('.');
   if (payload === undefined || signature === undefined) return undefined;
-  try {
-    const claims: unknown = JSON.parse(Buffer.from(payload, 'base64url').toString('utf8'));
-    const end = isRecord(claims) ? claims['exp'] : undefined;
-    return typeof end === 'number' ? Math.floor(end * 1000) : undefined;
-  } catch {
-    return undefined;
-  }
+  const claims = parseJson(Buffer.from(payload, 'base64url').toString('utf8'));
+  const end = isRecord(claims) ? claims['exp'] : undefined;
+  return typeof end === 'number' ? Math.floor(end * 1000) : undefined;
 }
 
 function readCertificates(

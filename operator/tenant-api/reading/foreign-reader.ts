@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { Counter, type Registry } from 'prom-client';
 import { pause } from '../../kubernetes/abort.ts';
-import { type Backoff, createBackoff } from '../../model/backoff.ts';
+import { Backoff } from '../../model/backoff.ts';
 import { greatest, least } from '../../model/extremes.ts';
 import type { Clock } from '../../telemetry/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -73,7 +73,7 @@ export class ForeignReader {
   }) {
     this.#options = options;
     this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
-    this.#backoff = createBackoff({ ...RESTART, random: options.random });
+    this.#backoff = new Backoff({ ...RESTART, random: options.random });
   }
 
   /**

@@ -7,7 +7,7 @@ import { metadataOf } from '../../../kubernetes/resource.ts';
 import type { RawObject } from '../../../kubernetes/source.ts';
 import { type WorkOutcome, WorkQueue } from '../../../kubernetes/work-queue.ts';
 import type { WorkQueueMetrics } from '../../../kubernetes/metrics.ts';
-import { textsAt } from '../../../discovery/object-reading.ts';
+import { textsAt } from '../../../discovery/views.ts';
 import type { Clock } from '../../../telemetry/clock.ts';
 import type { Logger } from '../../../telemetry/logger.ts';
 import { applyMarks, stateEvent } from './apply-marks.ts';

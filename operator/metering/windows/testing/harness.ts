@@ -40,6 +40,7 @@ import type { PodMetricsReader, PodReading } from '../pod-metrics.ts';
 import type { WatchedSource } from '../scope.ts';
 import { restoreTenantApis } from '../tenant-journal.ts';
 import type { TenantObjects, TenantObjectsList } from '../tenant-scopes.ts';
+import { NO_TENANT_OBJECTS } from './no-tenant-objects.ts';
 
 /** A watch that a test drives by hand. */
 export interface HandSource<T extends Projected = Projected> extends WatchedSource<T> {
@@ -143,7 +144,8 @@ export async function startProcess(
   );
   const arrivals = new QueuedArrivals(logger);
   const listed = { list: () => known, release: () => undefined };
-  const tenants = options.restoreTenants === undefined ? options.tenants : listed;
+  const tenants =
+    options.restoreTenants === undefined ? (options.tenants ?? NO_TENANT_OBJECTS) : listed;
   const make = <T extends Projected>(
     plural: string,
     project: Projection<T>,

@@ -25,6 +25,7 @@ import { restoreJournal } from '../journal.ts';
 import { knownNamespace, resumeNamespaces } from '../known-namespace.ts';
 import { createPodMetricsReader } from '../pod-metrics.ts';
 import { settingsOf } from './harness.ts';
+import { NO_TENANT_OBJECTS } from './no-tenant-objects.ts';
 
 export const WINDOW_MS = 1000;
 export const SETTLING_MS = 400;
@@ -119,6 +120,7 @@ export async function startRealMetering(options: RealMeteringOptions) {
   );
   const collector = new Collector({
     observation,
+    tenants: NO_TENANT_OBJECTS,
     arrivals,
     restored,
     sources: {
