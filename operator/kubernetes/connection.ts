@@ -1,10 +1,10 @@
 import { type ApiType, type KubeConfig, RequestContext } from '@kubernetes/client-node';
 import type { Dispatcher } from 'undici';
 import { parseJson } from '../model/parse-json.ts';
+import { createDeadline } from '../telemetry/deadline.ts';
 import { withoutSecret } from '../telemetry/scrubber.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { TimeSlice } from '../telemetry/time-slice.ts';
-import { createDeadline, unlessAborted } from './deadline.ts';
 import {
   type NetworkFailure,
   networkFailure,
@@ -216,6 +216,21 @@ export class Connection {
       ...(typeof retryAfter === 'string' && { retryAfter }),
     });
   }
+}
+
+/**
+ * Rejects as soon as the signal is aborted. undici ignores the signal of a request that still waits
+ * for a free connection: it could wait for minutes while a silent server occupies every connection.
+ * The request itself ends later, when undici would send it.
+ */
+async function unlessAborted<T>(sent: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = new Promise<never>((_, reject) => {
+    const abort = (): void => reject(new Error('aborted'));
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort, { once: true });
+  });
+  sent.catch(() => undefined);
+  return Promise.race([sent, aborted]);
 }
 
 /** Maximum size of an error answer. */

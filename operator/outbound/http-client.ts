@@ -1,5 +1,6 @@
 import { Agent, buildConnector, type Dispatcher } from 'undici';
 import type { Clock } from '../telemetry/clock.ts';
+import { createDeadline } from '../telemetry/deadline.ts';
 import { withoutCredential } from '../telemetry/scrubber.ts';
 import {
   type AddressLookup,
@@ -175,10 +176,12 @@ export class PooledClient {
       };
     } catch (error) {
       const { text, ...failure } = describeFailure(error);
-      const reason = `HTTP ${request.method} ${redactPath(path)}: ${deadline.cause() ?? text}`;
+      const stopped = deadline.signal.aborted ? 'stopped' : text;
+      const cause = deadline.expired() ? 'timed out' : stopped;
+      const reason = `HTTP ${request.method} ${redactPath(path)}: ${cause}`;
       return { kind: 'failed', reason, ...failure };
     } finally {
-      deadline.end();
+      deadline.release();
     }
   }
 }
@@ -271,30 +274,6 @@ async function readBody(
     complete = false;
   }
   return { body: Buffer.concat(chunks).subarray(0, bound).toString('utf8'), complete };
-}
-
-/** Ends an exchange after `ms` or when its caller aborts. */
-function createDeadline(ms: number, caller?: AbortSignal) {
-  const controller = new AbortController();
-  let cause: string | undefined;
-  const stop = (text: string): void => {
-    cause ??= text;
-    controller.abort();
-  };
-  const onAbort = (): void => stop('stopped');
-  const timer = setTimeout(() => stop('timed out'), ms);
-  if (caller?.aborted === true) onAbort();
-  caller?.addEventListener('abort', onAbort, { once: true });
-  return {
-    signal: controller.signal,
-    /** Why it ended, as a text; undefined while it runs. */
-    cause: () => cause,
-    /** Releases the timer and the caller's signal, which outlives the exchange. */
-    end: (): void => {
-      clearTimeout(timer);
-      caller?.removeEventListener('abort', onAbort);
-    },
-  };
 }
 
 const HTTP_OK = 200;

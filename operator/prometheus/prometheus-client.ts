@@ -60,12 +60,59 @@ export class PrometheusClient {
     if (authorized.kind === 'problem') {
       return { kind: 'failed', cause: 'server', reason: authorized.reason };
     }
-    const { headers } = authorized;
-    return send(this.#http, { authorization: headers, promql, at, signal, mostBytes });
+    return this.#send(authorized.headers, promql, at, mostBytes, signal);
   }
 
   close(): Promise<void> {
     return this.#http.close();
+  }
+
+  async #send(
+    authorization: Readonly<Record<string, string>>,
+    promql: string,
+    at: number,
+    mostBytes: number,
+    signal: AbortSignal | undefined,
+  ): Promise<QueryOutcome> {
+    const form = new URLSearchParams({
+      query: promql,
+      time: String(at / 1000),
+      timeout: SERVER_TIMEOUT,
+      // Only Thanos knows it: a missing store is then an error and not a warning.
+      partial_response: 'false',
+    });
+    const outcome = await this.#http.request({
+      method: 'POST',
+      path: PATH,
+      headers: {
+        accept: 'application/json',
+        ...authorization,
+        'content-type': 'application/x-www-form-urlencoded',
+      },
+      body: form.toString(),
+      responseBytes: mostBytes,
+      signal,
+    });
+    if (outcome.kind === 'failed') {
+      return { kind: 'failed', cause: 'server', reason: outcome.reason };
+    }
+    const what = `HTTP POST ${PATH}`;
+    if (!outcome.complete) {
+      const tooLarge = Buffer.byteLength(outcome.body) >= mostBytes;
+      return tooLarge
+        ? {
+            kind: 'failed',
+            cause: 'query',
+            reason: `${what}: answer above ${mostBytes} bytes`,
+          }
+        : { kind: 'failed', cause: 'server', reason: `${what}: answer broken off` };
+    }
+    const answer = readAnswer(outcome.status, outcome.body);
+    if (answer.kind === 'vector') return answer;
+    // Masks credentials before cutting the reason, because a cut could leave a part of one.
+    const cleaned = readAnswer(outcome.status, withoutCredentials(outcome.body, authorization));
+    const { reason } = cleaned.kind === 'failed' ? cleaned : answer;
+    return { ...answer, reason: `${what}: ${withoutCredentials(reason, authorization)}` };
   }
 
   async #authorization(): Promise<Authorization> {
@@ -87,63 +134,6 @@ export class PrometheusClient {
     if (!TOKEN.test(token.trim())) return tokenProblem('holds no token', bearerTokenFile);
     return bearer(own, token.trim());
   }
-}
-
-async function send(
-  http: HttpClient,
-  {
-    authorization,
-    promql,
-    at,
-    signal,
-    mostBytes,
-  }: {
-    readonly authorization: Readonly<Record<string, string>>;
-    readonly promql: string;
-    readonly at: number;
-    readonly signal: AbortSignal | undefined;
-    readonly mostBytes: number;
-  },
-): Promise<QueryOutcome> {
-  const form = new URLSearchParams({
-    query: promql,
-    time: String(at / 1000),
-    timeout: SERVER_TIMEOUT,
-    // Only Thanos knows it: a missing store is then an error and not a warning.
-    partial_response: 'false',
-  });
-  const outcome = await http.request({
-    method: 'POST',
-    path: PATH,
-    headers: {
-      accept: 'application/json',
-      ...authorization,
-      'content-type': 'application/x-www-form-urlencoded',
-    },
-    body: form.toString(),
-    responseBytes: mostBytes,
-    signal,
-  });
-  if (outcome.kind === 'failed') {
-    return { kind: 'failed', cause: 'server', reason: outcome.reason };
-  }
-  const what = `HTTP POST ${PATH}`;
-  if (!outcome.complete) {
-    const tooLarge = Buffer.byteLength(outcome.body) >= mostBytes;
-    return tooLarge
-      ? {
-          kind: 'failed',
-          cause: 'query',
-          reason: `${what}: answer above ${mostBytes} bytes`,
-        }
-      : { kind: 'failed', cause: 'server', reason: `${what}: answer broken off` };
-  }
-  const answer = readAnswer(outcome.status, outcome.body);
-  if (answer.kind === 'vector') return answer;
-  // Masks credentials before cutting the reason, because a cut could leave a part of one.
-  const cleaned = readAnswer(outcome.status, withoutCredentials(outcome.body, authorization));
-  const { reason } = cleaned.kind === 'failed' ? cleaned : answer;
-  return { ...answer, reason: `${what}: ${withoutCredentials(reason, authorization)}` };
 }
 
 /** Masks the request's credentials in a text, in case the server repeats them. */

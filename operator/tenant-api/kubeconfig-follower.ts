@@ -11,7 +11,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { TimeSlice } from '../telemetry/time-slice.ts';
 import type { KubeconfigSource } from './kubeconfig/kubeconfig-source.ts';
 import type { OpenKubeconfig } from './kubeconfig/open-kubeconfig.ts';
-import type { MissingKubeconfig, TenantApi } from './tenant-api.ts';
+import { declaresPrivateNodes, type MissingKubeconfig, type TenantApi } from './tenant-api.ts';
 
 /** Pause between two polls of a valid kubeconfig, varied by 20 %. */
 const POLL_AGAIN_MS = 300_000;
@@ -203,8 +203,7 @@ export class KubeconfigFollower {
    * nodes.
    */
   get #isExpected(): boolean {
-    const { source, nodeMode } = this.#cluster;
-    return this.#current !== undefined || source === 'external' || nodeMode === 'private';
+    return this.#current !== undefined || declaresPrivateNodes(this.#cluster);
   }
 
   #refuse(reason: string): void {

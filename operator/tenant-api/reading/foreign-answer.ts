@@ -1,6 +1,7 @@
 import { identify, metadataOf } from '../../kubernetes/resource.ts';
 import type { Projected, RawObject } from '../../kubernetes/source.ts';
 import { isRecord } from '../../model/is-record.ts';
+import { parseJson } from '../../model/parse-json.ts';
 import {
   projectLoadBalancer,
   projectVolumeClaim,
@@ -121,7 +122,7 @@ function reduced(object: RawObject, project: Project, api: Api): Reduced | Refus
 type Reduce = (object: RawObject) => Reduced | Refused;
 
 function readPage(text: string, reduce: Reduce): ForeignAnswer {
-  const list = parse(text);
+  const list = parseJson(text);
   const listed = isRecord(list) ? (list['items'] ?? []) : undefined;
   const { resourceVersion, continue: token } = metadataOf(list);
   if (!Array.isArray(listed) || !isShort(resourceVersion, MOST_VERSION_LENGTH)) {
@@ -149,7 +150,7 @@ function readLines(text: string, reduce: Reduce): ForeignAnswer {
   const lines: string[] = [];
   for (const line of text.split('\n')) {
     if (line === '') continue;
-    const outcome = readEvent(parse(line), reduce);
+    const outcome = readEvent(parseJson(line), reduce);
     if (outcome.kind === 'refused') return outcome;
     lines.push(JSON.stringify(outcome.object));
   }
@@ -188,12 +189,4 @@ function asEvent(type: string, object: RawObject): Reduced {
 
 function isShort(value: unknown, most: number): boolean {
   return typeof value === 'string' && value.length <= most;
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
