@@ -2,7 +2,12 @@ import { join } from 'node:path';
 import type { Settings, SettingsStore } from '../settings/settings.ts';
 import { EvidenceFiles } from '../metering/explanations/evidence-files.ts';
 import { Explanations } from '../metering/explanations/explanations.ts';
-import { buildCatalog, type Catalog, type MetricDefinition } from '../model/catalog.ts';
+import {
+  BUILT_IN_CATALOG,
+  buildCatalog,
+  type Catalog,
+  type MetricDefinition,
+} from '../model/catalog.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Collector } from '../metering/windows/collector.ts';
 import type { Gap } from '../metering/windows/gaps.ts';
@@ -123,13 +128,7 @@ export function createLiveCatalog(
     const outcome = buildCatalog(customMetrics, queried);
     if (outcome.kind === 'catalog') catalog = outcome.catalog;
     else for (const problem of outcome.problems) logger.error(`[controller] ${problem}`);
-    catalog ??= collectorCatalog();
+    catalog ??= BUILT_IN_CATALOG;
     return catalog;
   };
-}
-
-function collectorCatalog(): Catalog {
-  const outcome = buildCatalog([]);
-  if (outcome.kind === 'catalog') return outcome.catalog;
-  throw new Error(`catalogue: ${outcome.problems.join('; ')}`);
 }

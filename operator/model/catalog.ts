@@ -289,10 +289,20 @@ export interface Catalog {
   find(code: string): MetricDefinition | undefined;
 }
 
+/** Returns the catalogue of the metrics with their codes as keys. */
+export function catalogOf(byCode: ReadonlyMap<string, MetricDefinition>): Catalog {
+  return { metrics: [...byCode.values()], find: (code) => byCode.get(code) };
+}
+
 export type CatalogOutcome =
   | { readonly kind: 'catalog'; readonly catalog: Catalog }
   /** All problems, each `what: where: "input"`. */
   | { readonly kind: 'invalid'; readonly problems: readonly string[] };
+
+/** The catalogue without configured metrics. */
+export const BUILT_IN_CATALOG = catalogOf(
+  new Map(BUILT_IN_METRICS.map((metric) => [metric.code, metric])),
+);
 
 /**
  * Builds the catalogue of the built-in metrics, CUSTOM_METRICS and the Prometheus metrics
@@ -303,7 +313,7 @@ export function buildCatalog(
   custom: readonly CustomMetric[],
   prometheus: readonly MetricDefinition[] = [],
 ): CatalogOutcome {
-  const byCode = new Map(BUILT_IN_METRICS.map((metric) => [metric.code, metric]));
+  const byCode = new Map(BUILT_IN_CATALOG.metrics.map((metric) => [metric.code, metric]));
   const problems: string[] = [];
   for (const metric of [...custom.map(customMetric), ...prometheus]) {
     const taken = byCode.get(metric.code);
@@ -311,8 +321,7 @@ export function buildCatalog(
     else problems.push(collision(metric, taken));
   }
   if (problems.length > 0) return { kind: 'invalid', problems };
-  const metrics = [...byCode.values()];
-  return { kind: 'catalog', catalog: { metrics, find: (code) => byCode.get(code) } };
+  return { kind: 'catalog', catalog: catalogOf(byCode) };
 }
 
 const SOURCE_SETTING: Readonly<Record<MetricSource, string>> = {

@@ -1,5 +1,5 @@
 import type { MeterReport } from '../fleet/meter-report.ts';
-import { buildCatalog, type Catalog } from '../../model/catalog.ts';
+import { BUILT_IN_CATALOG, buildCatalog, catalogOf, type Catalog } from '../../model/catalog.ts';
 
 type ReportedMetrics = Pick<MeterReport, 'customMetrics' | 'measuredMetrics'>;
 
@@ -17,7 +17,8 @@ export function streamCatalog(report: () => ReportedMetrics | undefined): () => 
     if (made?.by === by) return made.catalog;
     const outcome = buildCatalog(customMetrics, measuredMetrics);
     // A meter's own catalogue is valid. An invalid one comes from a program with other metrics.
-    const catalog = outcome.kind === 'catalog' ? outcome.catalog : (made?.catalog ?? plain());
+    const catalog =
+      outcome.kind === 'catalog' ? outcome.catalog : (made?.catalog ?? BUILT_IN_CATALOG);
     made = { by, catalog };
     return catalog;
   };
@@ -31,15 +32,9 @@ export function streamCatalog(report: () => ReportedMetrics | undefined): () => 
 
 /** The metrics of all streams. Of one metric in two streams the first definition counts. */
 export function fleetCatalog(all: readonly Catalog[]): Catalog {
-  const byCode = new Map(plain().metrics.map((metric) => [metric.code, metric]));
+  const byCode = new Map(BUILT_IN_CATALOG.metrics.map((metric) => [metric.code, metric]));
   for (const metric of all.flatMap(({ metrics }) => metrics)) {
     if (!byCode.has(metric.code)) byCode.set(metric.code, metric);
   }
-  return { metrics: [...byCode.values()], find: (code) => byCode.get(code) };
-}
-
-function plain(): Catalog {
-  const outcome = buildCatalog([]);
-  if (outcome.kind === 'catalog') return outcome.catalog;
-  throw new Error(`catalogue: ${outcome.problems.join('; ')}`);
+  return catalogOf(byCode);
 }

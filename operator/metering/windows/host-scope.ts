@@ -16,18 +16,14 @@ export function singleWatches(sources: readonly WatchedSource[]): readonly Watch
   return sources.flatMap((source) => source.members ?? [source]);
 }
 
-/** A namespace with separate windows of one kind: its watches fail while others work. */
-export interface SeparateScope extends ScopeState {
-  readonly namespace: string;
-}
-
 /** The windows of one kind of usage on this cluster: all namespaces except the separate ones. */
 export class HostScope implements ScopeState {
   readonly scope: Scope;
   progress: ScopeProgress;
   learntUntil = 0;
   readonly #options;
-  readonly #separate = new Map<string, SeparateScope>();
+  /** Namespaces with separate windows: their watches fail while others work. */
+  readonly #separate = new Map<string, ScopeState>();
   /** Excludes the separate namespaces. */
   #observation: ObservationReader;
 
@@ -69,7 +65,7 @@ export class HostScope implements ScopeState {
   }
 
   /** Namespaces with separate windows. */
-  get separateScopes(): readonly SeparateScope[] {
+  get separateScopes(): readonly ScopeState[] {
     return [...this.#separate.values()];
   }
 
@@ -104,7 +100,6 @@ export class HostScope implements ScopeState {
         ({ resource }) => resource.namespace === undefined || resource.namespace === namespace,
       );
     this.#separate.set(namespace, {
-      namespace,
       progress,
       learntUntil,
       get listed() {
@@ -134,10 +129,10 @@ export class HostScope implements ScopeState {
   /** Rejoins the namespaces that closed the same window as all others. */
   rejoin(closed: readonly ScopeState[]): void {
     if (!closed.includes(this)) return;
-    for (const separate of this.#separate.values()) {
+    for (const [namespace, separate] of this.#separate) {
       if (!closed.includes(separate)) continue;
-      for (const timelines of this.#options.kind.namespaced) timelines.rejoin(separate.namespace);
-      this.#separate.delete(separate.namespace);
+      for (const timelines of this.#options.kind.namespaced) timelines.rejoin(namespace);
+      this.#separate.delete(namespace);
     }
     this.#refreshObservation();
   }
