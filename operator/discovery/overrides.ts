@@ -5,7 +5,7 @@ import type {
   TenantOverrideSettings,
 } from '../settings/settings.ts';
 import { TENANT_METERING } from '../settings/table/metering.ts';
-import { compareBytewise } from '../model/bytewise.ts';
+import { byAge } from './views.ts';
 
 /** The tenant cluster that overrides are matched against. */
 interface OverrideTarget {
@@ -96,8 +96,4 @@ function isMet(
     default:
       return operator satisfies never;
   }
-}
-
-function byAge(a: TenantOverrideSettings, b: TenantOverrideSettings): number {
-  return a.createdAt - b.createdAt || compareBytewise(a.name, b.name);
 }

@@ -9,7 +9,7 @@ import type {
   TenantObject,
   TenantResource,
 } from './tenant-source.ts';
-import { createdAtOf, metadataOf } from './views.ts';
+import { byAge, createdAtOf, metadataOf } from './views.ts';
 
 /** Projects custom resources of one kind to tenant objects. */
 export function tenantObject(
@@ -36,7 +36,7 @@ export function findByObjects(source: NamedKind, host: HostObjects): FoundTenant
   const others = objects.filter(isOthers);
   const own = objects.filter((object) => !isOthers(object));
   return {
-    candidates: own.map((object) => candidateOf(source, object)).toSorted(byAge),
+    candidates: own.toSorted(byAge).map((object) => candidateOf(source, object)),
     problems: overlapProblem(
       `Objects of ${source} belong to tenants of a more specific kind, which alone are billed for them`,
       others.map(({ namespace, name }) => `${namespace}/${name}`),
@@ -71,9 +71,4 @@ function candidateOf(source: NamedKind, object: TenantObject): Candidate {
     kubeconfigSecret,
     machineCluster,
   };
-}
-
-function byAge(a: Candidate, b: Candidate): number {
-  if (a.createdAt !== b.createdAt) return a.createdAt - b.createdAt;
-  return compareBytewise(a.home ?? '', b.home ?? '') || compareBytewise(a.name, b.name);
 }

@@ -1,4 +1,5 @@
 import type { Projected, Projection, RawObject } from '../kubernetes/source.ts';
+import { compareBytewise } from '../model/bytewise.ts';
 import { identityOf, recordAt, timeAt } from '../kubernetes/raw-fields.ts';
 
 /**
@@ -69,4 +70,17 @@ export function textsAt(
       return typeof entry[1] === 'string' && wanted(entry[0], entry[1]);
     }),
   );
+}
+
+interface Aged {
+  readonly createdAt: number;
+  /** Empty or absent for objects without a namespace. */
+  readonly namespace?: string;
+  readonly name: string;
+}
+
+/** Compares objects for the order in which they were created: the oldest is first. */
+export function byAge(a: Aged, b: Aged): number {
+  if (a.createdAt !== b.createdAt) return a.createdAt - b.createdAt;
+  return compareBytewise(a.namespace ?? '', b.namespace ?? '') || compareBytewise(a.name, b.name);
 }

@@ -4,7 +4,7 @@ import { compareBytewise } from '../../model/bytewise.ts';
 import { least } from '../../model/extremes.ts';
 import { quote } from '../../model/quote.ts';
 import type { Candidate, HostObjects, TenantSource } from '../tenant-source.ts';
-import { type HostNamespace, LONGEST_NAME } from '../views.ts';
+import { byAge, type HostNamespace, LONGEST_NAME } from '../views.ts';
 
 /** Prefix of Kubernetes' own namespaces. */
 const SYSTEM_PREFIX = 'kube-';
@@ -108,8 +108,4 @@ function candidateOf([name, own]: readonly [string, readonly HostNamespace[]]): 
     nodeMode: 'shared',
     createdAt: least(own.map(({ createdAt }) => createdAt)),
   };
-}
-
-function byAge(a: Candidate, b: Candidate): number {
-  return a.createdAt - b.createdAt || compareBytewise(a.name, b.name);
 }

@@ -1,4 +1,5 @@
 import { compareBytewise } from '../../model/bytewise.ts';
+import { byAge } from '../views.ts';
 import type { ControlPlaneWorkload, PlatformInstance } from './views.ts';
 
 /** A tenant cluster as shown by its workloads and its platform instance. */
@@ -122,17 +123,6 @@ function placeOf(namespace: string, name: string): string {
 
 function nameOf({ namespace, name }: PlatformInstance): string {
   return `${namespace}/${name}`;
-}
-
-interface Aged {
-  readonly createdAt: number;
-  readonly namespace: string;
-  readonly name: string;
-}
-
-function byAge(a: Aged, b: Aged): number {
-  if (a.createdAt !== b.createdAt) return a.createdAt - b.createdAt;
-  return compareBytewise(a.namespace, b.namespace) || compareBytewise(a.name, b.name);
 }
 
 function byStayThenAge(a: PlatformInstance, b: PlatformInstance): number {

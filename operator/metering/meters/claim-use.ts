@@ -15,6 +15,7 @@ import {
   holdersWithin,
   sameHolders,
 } from './device-holders.ts';
+import type { TimelineView } from './window-spans.ts';
 
 /** The use of a resource claim's devices during a span. */
 export interface ClaimUse {
@@ -41,11 +42,9 @@ const asBilled: SpansOf = (timeline) => timeline.billed ?? timeline.spans;
  * run before its claims are allocated, and they are deallocated only after it ends. So the pod's
  * own API times bound the use, whatever the delays of controllers or watches.
  */
-export function claimUses(observation: Pick<ObservationReader, 'pods' | 'resourceClaims'>): {
-  namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<ClaimUse>>]>;
-  inNamespace(namespace: string): Iterable<Timeline<ClaimUse>>;
-  late(): Iterable<Timeline<ClaimUse>>;
-} {
+export function claimUses(
+  observation: Pick<ObservationReader, 'pods' | 'resourceClaims'>,
+): TimelineView<ClaimUse> {
   const { pods, resourceClaims } = observation;
   const after = usesBy(observation, known);
   const isLate = [...resourceClaims.late(), ...pods.late()].length > 0;

@@ -7,7 +7,7 @@ import type { ObjectLabels } from '../timelines/object-labels.ts';
 import type { PodState } from '../timelines/pod.ts';
 import { keyOf } from '../timelines/shared-values.ts';
 import { candidatesFor } from '../timelines/tenancy.ts';
-import { splitAtEdges, type Timeline } from '../timelines/timeline.ts';
+import { splitAtEdges } from '../timelines/timeline.ts';
 import { DeviceCatalogue } from './device-catalogue.ts';
 import { claimedGpus } from './dra-devices.ts';
 import { claimUses } from './claim-use.ts';
@@ -16,6 +16,7 @@ import { isBilledHere, isExcludedNamespace, type MeterInput } from './meter.ts';
 import { type NodeLookup, nodesByName } from './node-owners.ts';
 import { noteControlPlane, noteUnattributed, type Unattributed } from './meter-reports.ts';
 import { EXCLUDED_NAMESPACE, strayReason, unattributedReason } from './unattributed.ts';
+import type { TimelineView } from './window-spans.ts';
 import type { TimeRange } from '../../model/window.ts';
 
 /** GPUs of one model that are allocated on a node during `[from, to)`. */
@@ -38,10 +39,6 @@ interface Holder {
   readonly started: boolean;
   readonly node: string;
   allocated(node: NodeState | undefined, at: number): readonly AllocatedGpus[];
-}
-
-interface View<S> {
-  namespaces(): Iterable<readonly [namespace: string, timelines: Iterable<Timeline<S>>]>;
 }
 
 /** Returns every GPU allocation in the window by node name: the input of the balance. */
@@ -80,7 +77,7 @@ function collect<S extends { readonly labels: ObjectLabels }>(
   input: MeterInput,
   byNode: Map<string, GpuAllocation[]>,
   nodeAt: NodeLookup,
-  view: View<S>,
+  view: TimelineView<S>,
   holderOf: (state: S, namespace: string) => Holder | undefined,
 ): void {
   const { window } = input;
@@ -150,7 +147,7 @@ function separateFrom(lent: readonly TimeRange[], from: number, to: number): rea
 }
 
 /** Returns when pods of a reservation's group share its GPU, by an index made at first use. */
-function lentGpus(pods: View<PodState>): (reservation: PodState) => readonly TimeRange[] {
+function lentGpus(pods: TimelineView<PodState>): (reservation: PodState) => readonly TimeRange[] {
   let byGroup: Map<string, TimeRange[]> | undefined;
   return ({ node, gpuShares }) => {
     byGroup ??= sharedGroups(pods);
@@ -158,7 +155,7 @@ function lentGpus(pods: View<PodState>): (reservation: PodState) => readonly Tim
   };
 }
 
-function sharedGroups(pods: View<PodState>): Map<string, TimeRange[]> {
+function sharedGroups(pods: TimelineView<PodState>): Map<string, TimeRange[]> {
   const byGroup = new Map<string, TimeRange[]>();
   for (const [namespace, timelines] of pods.namespaces()) {
     if (isReservation(namespace)) continue;
