@@ -1,5 +1,6 @@
 import { Secret } from '../../model/secret.ts';
 import { invalid, type Parsed, type Parser, valid } from './parser.ts';
+import { decode } from './urls.ts';
 
 const FORM = 'postgresql://user:password@host:5432/database';
 const FIX = `write it as in ${FORM}`;
@@ -103,12 +104,4 @@ function read(url: URL): Parsed<LedgerDatabase> {
     ...(password !== '' && { password: new Secret(password) }),
     tls: { mode, caFile },
   });
-}
-
-function decode(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return undefined;
-  }
 }

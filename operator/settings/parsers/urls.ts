@@ -94,7 +94,8 @@ function withoutSlash(value: URL): string {
   return value.href.replace(/\/+$/, '');
 }
 
-function decode(text: string): string | undefined {
+/** The text of a part of a URL; undefined if its percent signs encode none. */
+export function decode(text: string): string | undefined {
   try {
     return decodeURIComponent(text);
   } catch {
