@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createCapturingLogger } from '../../kubernetes/testing/capturing-logger.ts';
 import type { ManualClock } from '../../kubernetes/testing/manual-clock.ts';
+import type { RawObject } from '../../kubernetes/source.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { pod } from '../../metering/meters/testing/objects.ts';
@@ -189,6 +190,131 @@ describe('the account of a tenant', () => {
     world.settings.setPolicy(undefined);
     await expect.poll(() => limit(world, clock)).toBeUndefined();
   });
+});
+
+describe('after a stop', () => {
+  interface Restart {
+    readonly stopSeconds: number;
+    readonly coreSeconds: number;
+    readonly pods?: readonly RawObject[];
+    readonly windowsOf?: (ledger: Ledger) => Ledger;
+  }
+
+  /** Closes the first window, is killed 75 s after its start, and starts again. */
+  async function restart({ stopSeconds, coreSeconds, pods, windowsOf }: Restart) {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const budget: Budget = { ...cpuBudget(coreSeconds), thresholds: [100], atLimit: 'suspend' };
+    {
+      await using world = await start({ clock, ledger, budget });
+      await pass(clock, 20 + 75);
+      expect(world.process.collector.closedUntil()).toBe(at(60));
+      await totals.close();
+    }
+    await clock.advance(stopSeconds * 1000);
+    const world = await start({ clock, ledger, windowsLedger: windowsOf?.(ledger), budget, pods });
+    return { world, clock };
+  }
+
+  const acted = (world: StoreWorld): readonly unknown[] => [world.state().state, world.reported];
+  const NOT_ACTED = ['active', []];
+  const ACTED = ['suspended', [100]];
+
+  test.each([
+    [3600, 600],
+    // The second window is due at the very start.
+    [48, 110],
+  ])(
+    'of %i s, a tenant whose pod ended meanwhile is suspended, and its customer gets a report',
+    async (stopSeconds, coreSeconds) => {
+      const pods = [pod({ ...life, phase: 'Succeeded', finishedAt: at(80) })];
+      const { world, clock } = await restart({ stopSeconds, coreSeconds, pods });
+      await using _ = world;
+      for (let second = 0; second < 130; second += 1) {
+        expect(acted(world)).toStrictEqual(NOT_ACTED);
+        await pass(clock, 1);
+      }
+      expectSeconds(world.state().used, 80);
+    },
+  );
+
+  test('of an hour, a tenant whose pod went on is never suspended', async () => {
+    const { world, clock } = await restart({ stopSeconds: 3600, coreSeconds: 600 });
+    await using _ = world;
+    await pass(clock, 5);
+    expect(acted(world)).toStrictEqual(ACTED);
+  });
+
+  test.each([
+    [10, 80],
+    // The second window has ended and is not due.
+    [46, 118],
+  ])(
+    'of %i s within a window, a budget that was used up meanwhile waits for its end',
+    async (stopSeconds, coreSeconds) => {
+      const { world, clock } = await restart({ stopSeconds, coreSeconds });
+      await using _ = world;
+      await pass(clock, 1);
+      expect(world.process.collector.closedUntil()).toBe(-Infinity);
+      expect(acted(world)).toStrictEqual(ACTED);
+    },
+  );
+
+  test('a suspended tenant is active until the missed windows are closed', async () => {
+    const windowsOf = (ledger: Ledger): Ledger => withRoom(ledger, 0);
+    const { world, clock } = await restart({ stopSeconds: 3600, coreSeconds: 30, windowsOf });
+    await using _ = world;
+    for (let second = 0; second < 10; second += 1) {
+      await pass(clock, 1);
+      expect(world.state().state).toBe('suspended');
+    }
+  });
+
+  test.each<[string, Restart]>([
+    [
+      'has no room for all missed windows',
+      { stopSeconds: 3600, coreSeconds: 1800, windowsOf: (ledger) => withRoom(ledger, 10) },
+    ],
+    [
+      'fails when the only missed window is appended',
+      {
+        stopSeconds: 70,
+        coreSeconds: 140,
+        windowsOf: (ledger) => ({
+          ...ledger,
+          append: async () => ({ kind: 'failed', cause: 'retryable', message: 'away' }),
+        }),
+      },
+    ],
+  ])('budgets wait for ever, or not at all, for a ledger that %s', async (_ledger, given) => {
+    const { world, clock } = await restart(given);
+    await using _ = world;
+    await pass(clock, 30);
+    // Causes a pass, so that none is due by itself when the wait ends.
+    const { counts } = cpuBudget(0);
+    await world.credits.add({ tenant: TENANT, key: 'one', amount: decimalFromNanos(1n), counts });
+    await pass(clock, 865);
+    expect(acted(world)).toStrictEqual(NOT_ACTED);
+    await pass(clock, 10);
+    expect(acted(world)).toStrictEqual(ACTED);
+  });
+
+  /** A ledger whose volume has room for so many more windows. */
+  function withRoom(ledger: Ledger, windows: number): Ledger {
+    let left = windows;
+    return {
+      ...ledger,
+      append: (batch) => {
+        left -= 1;
+        return ledger.append(batch);
+      },
+      stats: () => {
+        const stats = ledger.stats();
+        const level = left > 0 ? stats.disk.level : 'collector-paused';
+        return { ...stats, disk: { ...stats.disk, level } };
+      },
+    };
+  }
 });
 
 describe('an access check', () => {

@@ -21,6 +21,12 @@ const GATHER_MS = 250;
 const RETRY_MS = 1_000;
 /** Wakes at least this often: timers have a longest delay, and somebody may set the clock. */
 const LONGEST_SLEEP_MS = 60_000;
+/**
+ * Longest wait for windows that were missed during a stop. In this time six hours of 100,000 pods
+ * close (docs/measurements/README.md). A ledger that cannot close windows must not switch budgets
+ * off.
+ */
+const MISSED_WINDOWS_MS = 900_000;
 
 /**
  * Keeps the account of each tenant with a budget up to date with the ledger
@@ -46,13 +52,20 @@ export class BudgetController {
   /** The first change since the pass in progress began. Monotonic milliseconds. */
   #wokenAt: number | undefined;
   #lastFailure = '';
+  /** Windows that end by then were due at the start, milliseconds since the epoch. */
+  readonly #dueUntil: number;
+  /** Until when evaluation waits for them, monotonic milliseconds; undefined before it begins. */
+  #waitsUntil: number | undefined;
 
   constructor(
     options: AccountSources & {
       readonly ledger: Pick<Ledger, 'head' | 'read' | 'scan' | 'changed' | 'records'>;
       readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
       readonly discovery: Pick<Discovery, 'known' | 'clusters' | 'tenants' | 'subscribe'>;
-      readonly windows: Pick<Collector, 'onClosed' | 'closedHead' | 'closedUntil' | 'lastWindow'>;
+      readonly windows: Pick<
+        Collector,
+        'onClosed' | 'closedHead' | 'closedUntil' | 'lastWindow' | 'unclosedEnd'
+      >;
       readonly credits: Pick<Credits, 'subscribe'>;
       readonly prepaid: PrepaidBalances;
       /** Acts on the usage of the accounts. */
@@ -65,6 +78,8 @@ export class BudgetController {
   ) {
     this.#options = options;
     this.#accounts = new StoredAccounts(options);
+    const { clock, settings } = options;
+    this.#dueUntil = clock.now() - settings.current().metering.settlingDelayMs;
   }
 
   /**
@@ -228,19 +243,34 @@ export class BudgetController {
     if (!(await this.#updateAccounts(signal))) return soon;
     const areOpen = await this.#openBooks(signal);
     if (areOpen) this.#behindSince = undefined;
-    await this.#evaluate();
+    const isWaiting = this.#waitsForMissed();
+    await this.#evaluate(isWaiting);
     await prepaid.save(this.#accounts.pricesOf);
     if (this.#credited.size > 0) return clock.now();
-    const longest = clock.now() + (areOpen ? LONGEST_SLEEP_MS : RETRY_MS);
+    const longest = clock.now() + (areOpen && !isWaiting ? LONGEST_SLEEP_MS : RETRY_MS);
     return Math.min(this.#accounts.outdatedAt, limiter.nextAt, longest);
   }
 
-  async #evaluate(): Promise<void> {
+  /**
+   * Returns true while the accounts lack windows that were missed during a stop. Workloads may have
+   * ended in them, so the rate of the window before says too little.
+   */
+  #waitsForMissed(): boolean {
+    const { windows, clock } = this.#options;
+    const now = clock.monotonic();
+    this.#waitsUntil ??= now + MISSED_WINDOWS_MS;
+    const areClosed = windows.unclosedEnd() > this.#dueUntil && this.#accounts.areComplete;
+    if (areClosed) this.#waitsUntil = -Infinity;
+    return now < this.#waitsUntil;
+  }
+
+  async #evaluate(isWaiting: boolean): Promise<void> {
     const { limiter, clock } = this.#options;
     this.#note(limiter.take(clock.now()));
     if (this.#changed.size === 0 && !this.#mayRelease) return;
-    const tenants = [...this.#changed];
-    this.#changed.clear();
+    // Without tenants the limiter still reads the states that it stored.
+    const tenants = isWaiting ? [] : [...this.#changed];
+    for (const tenant of tenants) this.#changed.delete(tenant);
     try {
       const { stored, areComplete: isComplete } = this.#accounts;
       await limiter.evaluate({ stored, tenants, isComplete });

@@ -182,6 +182,14 @@ export class Collector {
   }
 
   /**
+   * End of the oldest window of this cluster that is not closed, milliseconds since the epoch.
+   * Windows of separate namespaces do not count.
+   */
+  unclosedEnd(): number {
+    return this.#due.unclosedEnd();
+  }
+
+  /**
    * Sequence number of the ledger after the newest closed window. Undefined while a closed window
    * is not in the ledger yet, and while other windows of the same time are due.
    */

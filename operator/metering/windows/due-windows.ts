@@ -99,11 +99,14 @@ export class DueWindows {
     return least([...scopes.host.map(due), ...others.map(due).filter((time) => time > now)]);
   }
 
+  /** As `Collector.unclosedEnd`. */
+  unclosedEnd(): number {
+    return least(this.#options.scopes.host.map((state) => this.#upcoming(state).end));
+  }
+
   /** Milliseconds since the end of the oldest window of this cluster that is not closed. */
   lagMs(): number {
-    const { scopes, clock } = this.#options;
-    const end = least(scopes.host.map((state) => this.#upcoming(state).end));
-    return Math.max(0, clock.now() - end);
+    return Math.max(0, this.#options.clock.now() - this.unclosedEnd());
   }
 
   /** With WATCH_NAMESPACES: a namespace whose watch fails closes separately and blocks no other. */

@@ -30,6 +30,7 @@ describe('after a stop', () => {
     down: number,
     objects: { pods: ReturnType<typeof pod>[] },
     environment = {},
+    forbidden?: string,
   ) {
     const clock = clockAt(-20);
     const ledger = createMemoryLedger();
@@ -39,7 +40,7 @@ describe('after a stop', () => {
     await pass(clock, 20 + 70);
     await before.kill();
     await clock.advance(down * 1000);
-    const process = await startProcess({ ledger, clock, settings, objects });
+    const process = await startProcess({ ledger, clock, settings, objects, forbidden });
     process.discover([cluster('a')]);
     return { clock, ledger, process };
   }
@@ -70,6 +71,14 @@ describe('after a stop', () => {
     expect(process.collector.gaps()).toEqual([]);
     await pass(clock, 4);
     expect(coreSeconds(await eventsOf(ledger))).toBe(660);
+    await process.kill();
+  });
+
+  test('a kind of object whose list has not arrived has missed no window', async () => {
+    const { clock, process } = await restart(600, { pods: [running] }, {}, 'pods');
+    await pass(clock, 20);
+    expect(process.collector.closedUntil()).toBe(at(660));
+    expect(process.collector.unclosedEnd()).toBe(at(120));
     await process.kill();
   });
 

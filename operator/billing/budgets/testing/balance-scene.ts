@@ -18,6 +18,10 @@ const DAY_MS = 86_400_000;
 const SETTLED_MS = 2_000;
 /** Who is marked is let go where nothing would be left again in so long. */
 const STEADY_MS = 600_000;
+/** A window is closed so long after its end. */
+const SETTLING_MS = 3_000;
+/** Budgets wait for missed windows so long at most. */
+const MISSED_MS = 900_000;
 /** Nano-core-hours: each window is rounded once. */
 const ROUNDED = 100;
 
@@ -98,6 +102,9 @@ export class BalanceScene implements AsyncDisposable {
   #isStalled = false;
   /** The beginning of the window in which the first credit came. */
   #creditedFrom = Number.POSITIVE_INFINITY;
+  #startedAt = 0;
+  /** Windows that were due at the start are not closed yet. */
+  #isWaiting = false;
   #made = 0;
   /**
    * The end of the newest window that is closed; a process that has closed none has not forgotten
@@ -125,6 +132,8 @@ export class BalanceScene implements AsyncDisposable {
 
   async start(): Promise<void> {
     const ledger = this.#ledger;
+    this.#startedAt = this.#clock.now();
+    this.#isWaiting = true;
     const append: Ledger['append'] = async (batch) =>
       this.#isStalled
         ? { kind: 'failed', cause: 'retryable', message: 'stalled' }
@@ -158,7 +167,9 @@ export class BalanceScene implements AsyncDisposable {
     const end = Math.max(collector.closedUntil(), this.#closedUntil);
     this.#closedUntil = end;
     const isComplete = collector.closedHead() !== undefined;
-    const circumstances = [end, isComplete, limit, this.#from].join();
+    const areMissing = collector.unclosedEnd() + SETTLING_MS <= this.#startedAt || !isComplete;
+    this.#isWaiting &&= areMissing && now < this.#startedAt + MISSED_MS;
+    const circumstances = [end, isComplete, limit, this.#from, this.#isWaiting].join();
     const before = this.#seen;
     const isSame = before?.circumstances === circumstances;
     const since = isSame ? before.since : now;
@@ -166,11 +177,14 @@ export class BalanceScene implements AsyncDisposable {
     const expected = this.#expectedBy(now, end);
     const all = Number(limit);
     const isMarked = state !== 'active';
-    const isNew = isMarked && isSame && before.state === 'active';
+    const isRaised = isMarked && before?.state === 'active';
+    if (isRaised && this.#isWaiting) return 'marked without the missed windows';
+    const isNew = isRaised && isSame;
     if (isNew && expected < all - ROUNDED) return `marked early: ${expected} of ${all}`;
     if (now - since < SETTLED_MS) return undefined;
     const closed = this.#usedBy(end);
     if (Math.abs(Number(used) - closed) > ROUNDED) return `used: ${used}, not ${closed}`;
+    if (this.#isWaiting) return undefined;
     const reached = this.#expectedBy(now - SETTLED_MS, end);
     if (!isMarked && reached >= all + ROUNDED) return `not marked: ${reached} of ${all}`;
     const soon = this.#expectedBy(now + STEADY_MS, end);

@@ -33,6 +33,8 @@ export interface StoreWorld extends AsyncDisposable {
   readonly controller: BudgetController;
   readonly settings: ReturnType<typeof createSettingsStore>;
   readonly credits: Credits;
+  /** The percentages that were reported, in order. */
+  readonly reported: readonly number[];
   state(): BudgetState;
   /** A pod of the tenant changes. */
   see(object: RawObject): Promise<void>;
@@ -62,11 +64,15 @@ export async function startStoreWorld(options: StoreWorldOptions): Promise<Store
   settings.setPriceBook('standard', bookOf([priceOf(CPU, flat(36))], { name: 'standard' }));
   settings.setPolicy({ defaultBudget: budget });
   const logger = createCapturingLogger();
+  const reported: number[] = [];
   const guard = new BudgetLimiter({
     ledger,
     enforcement: { applyBudgets: async () => ({ kind: 'written' }), limitedByBudgets: () => [] },
     isSpared: () => false,
-    notify: async () => ({ kind: 'notified' }),
+    notify: async ({ percent }) => {
+      reported.push(percent);
+      return { kind: 'notified' };
+    },
     clock,
     random: () => 0.5,
     logger,
@@ -111,6 +117,7 @@ export async function startStoreWorld(options: StoreWorldOptions): Promise<Store
     controller,
     settings,
     credits,
+    reported,
     state: () => {
       const [status] = controller.list();
       if (status === undefined) throw new Error('no budget is kept');
