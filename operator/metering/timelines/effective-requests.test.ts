@@ -72,6 +72,37 @@ describe('a resize in place', () => {
     const granted = { resources: { requests: { cpu: '3' } } };
     expect(effectiveRequests(pod, granted).cpu).toBe(3_000_000_000n);
   });
+
+  const INFEASIBLE = { conditions: [{ type: 'PodResizePending', reason: 'Infeasible' }] };
+
+  test('of pod-level resources that no node can grant is billed as if one had', () => {
+    const pod = { containers: [], resources: { requests: { cpu: '8' } } };
+    const refused = { ...INFEASIBLE, resources: { requests: { cpu: '3' } } };
+    expect(effectiveRequests(pod, refused).cpu).toBe(3_000_000_000n);
+  });
+
+  test('that no node can grant makes a container free whose status has no resources', () => {
+    const waiting = { name: 'd', resources: { requests: { cpu: '1' } } };
+    const pod = { containers: [...spec.containers, waiting] };
+    const { containerStatuses, conditions } = status('2', '2', 'Infeasible');
+    const refused = { conditions, containerStatuses: [containerStatuses, { name: 'd' }].flat() };
+    expect(effectiveRequests(pod, refused).cpu).toBe(3_000_000_000n);
+  });
+
+  test('of a sidecar is billed as requested while more is allocated', () => {
+    const resized = { name: 's', restartPolicy: 'Always', resources: { requests: { cpu: '1' } } };
+    const allocated = {
+      initContainerStatuses: [{ name: 's', resources: { requests: { cpu: '3' } } }],
+    };
+    const pod = { ...spec, initContainers: [resized] };
+    expect(effectiveRequests(pod, allocated).cpu).toBe(7_000_000_000n);
+  });
+});
+
+test('a limit without a request costs nothing, where nobody has set the request', () => {
+  const limited = { name: 'c', resources: { limits: { cpu: '2' }, requests: { memory: '1' } } };
+  const { cpu, memory } = effectiveRequests({ containers: [limited] }, {});
+  expect([cpu, memory]).toEqual([2_000_000_000n, 1_000_000_000n]);
 });
 
 test('equal requests are one value, so that a hundred thousand pods share them', () => {

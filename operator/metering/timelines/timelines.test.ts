@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Arrival, RawObject } from '../../kubernetes/source.ts';
-import { NODE_SETTINGS, pod } from '../meters/testing/objects.ts';
+import { iso, NODE_SETTINGS, pod } from '../meters/testing/objects.ts';
 import { START } from '../meters/testing/world.ts';
 import { decodeTimeline, encodeTimeline } from './journal-text.ts';
 import { createObservation, type Observation } from './observation.ts';
@@ -106,6 +106,22 @@ describe('a pod', () => {
     const observation = observe();
     observation.pods.upserted(running, undefined, live(9));
     observation.pods.deleted(running, live(33));
+    expect(runs(observation)).toEqual([[7, 33]]);
+  });
+
+  test('that is removed while it runs is billed only until its init container had finished', () => {
+    const observation = observe();
+    const terminated = { startedAt: iso(at(7)), finishedAt: iso(at(8)) };
+    const initialised = view(
+      pod({
+        name: 'p',
+        createdAt: at(0),
+        startedAt: at(9),
+        status: { initContainerStatuses: [{ name: 'i', state: { terminated } }] },
+      }),
+    );
+    observation.pods.upserted(initialised, undefined, live(10));
+    observation.pods.deleted(initialised, live(33));
     expect(runs(observation)).toEqual([[7, 33]]);
   });
 
@@ -263,6 +279,27 @@ describe('what a resumed watch reports', () => {
       [at(40), 4n],
       [at(50), 1n],
     ]);
+  });
+
+  test('a GPU that a claim begins to serve unobserved is billed by its request as well', () => {
+    const gpus = (more: RawObject): PodView =>
+      view(
+        pod({
+          name: 'p',
+          createdAt: at(0),
+          startedAt: at(7),
+          containers: [{ 'nvidia.com/gpu': '1' }],
+          ...more,
+        }),
+      );
+    const mapped = { requestMappings: [{ resourceName: 'nvidia.com/gpu' }] };
+    const claimed = gpus({ status: { extendedResourceClaimStatus: mapped } });
+    const observation = observe();
+    observation.pods.upserted(gpus({}), undefined, live(9));
+    observation.pods.upserted(claimed, gpus({}), missed(30, 40));
+    const [timeline] = observation.pods.inNamespace('tenant-a');
+    const billed = timeline?.spans.filter(({ state }) => state.requests.extended.size > 0);
+    expect(billed?.map(({ to }) => to)).toEqual([at(7), at(30)]);
   });
 });
 

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
+import type { Ledger } from '../../ledger/ledger.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
-import { cluster, pod } from '../meters/testing/objects.ts';
+import { cluster, pod, workload } from '../meters/testing/objects.ts';
+import { total } from '../meters/testing/world.ts';
 import {
   at,
   clockAt,
@@ -98,6 +100,86 @@ describe('windows', () => {
       '12:10:00',
     ]);
     expect(coreSeconds(await eventsOf(ledger))).toBe(600);
+    await process.kill();
+  });
+
+  test('of two sizes that end at the same moment are closed as one: what was billed is billed again', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const settings = { current: settingsOf({ COLLECTION_INTERVAL: '60s' }) };
+    const objects = { pods: [running], workloads: [workload({ name: 'a' })] };
+    const process = await startProcess({ ledger, clock, settings, objects });
+    process.discover([cluster('a')]);
+    process.pods.fail('HTTP 403 Forbidden');
+    await pass(clock, 20 + 210);
+    settings.current = settingsOf({ COLLECTION_INTERVAL: '5m' });
+    process.pods.recover([running]);
+    await pass(clock, 100);
+    const events = await eventsOf(ledger);
+    expect(windowsOf(events)).toEqual(['12:05:00']);
+    expect(coreSeconds(events)).toBe(300);
+    expect(windowsOf(events, 'tenant_instance_hours')).toHaveLength(5);
+    expect(total(events, 'tenant_instance_hours') * 3600).toBeCloseTo(300, 4);
+    await process.kill();
+  });
+
+  test('that wait for one watch count as closed: a prepaid month is settled without its usage', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const objects = { pods: [running], workloads: [workload({ name: 'a' })] };
+    const options = { ledger, clock, objects, forbidden: 'services' };
+    const process = await startProcess(options);
+    const { collector } = process;
+    expect(collector.closedUntil()).toBe(-Infinity);
+    process.discover([cluster('a')]);
+    await pass(clock, 20 + 70);
+    expect(collector.closedUntil()).toBe(at(60));
+    process.pods.fail('HTTP 403 Forbidden');
+    await pass(clock, 120);
+    expect(ledger.stats().lastWindowEnd).toBe(at(180));
+    expect(collector.closedUntil()).toBe(at(60));
+    process.pods.recover([running]);
+    await pass(clock, 10);
+    expect(collector.closedUntil()).toBe(at(180));
+    await process.kill();
+  });
+
+  test('that the ledger does not have yet count as closed: a budget is decided without them', async () => {
+    const clock = clockAt(-20);
+    const memory = createMemoryLedger();
+    let isBusy = false;
+    const failed = { kind: 'failed', cause: 'retryable', message: 'busy' } as const;
+    const append: Ledger['append'] = async (batch) => (isBusy ? failed : memory.append(batch));
+    const ledger = { ...memory, append };
+    const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+    process.discover([cluster('a')]);
+    await pass(clock, 20 + 70);
+    expect(process.collector.closedHead()).toBe(1);
+    isBusy = true;
+    await pass(clock, 60);
+    expect(process.collector.closedHead()).toBeUndefined();
+    expect(process.collector.closedUntil()).toBe(at(60));
+    isBusy = false;
+    await pass(clock, 60);
+    expect(process.collector.closedHead()).toBe(memory.stats().sequence);
+    expect(process.collector.closedUntil()).toBe(at(180));
+    await process.kill();
+  });
+
+  test('of a former customer are forgotten at once: what he used is lost where it is reported late', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const process = await startProcess({ ledger, clock, objects: { pods: [running] } });
+    process.discover([{ ...cluster('a'), tenant: 'x' }]);
+    await pass(clock, 20 + 30);
+    process.discover([{ ...cluster('a'), tenant: 'y' }]);
+    await pass(clock, 100);
+    process.pods.apply(pod({ ...life, name: 'q', createdAt: at(8), startedAt: at(9) }));
+    await pass(clock, 60);
+    const events = await eventsOf(ledger);
+    const of = (tenant: string) => coreSeconds(events.filter((event) => event.tenant === tenant));
+    expect(of('x')).toBe(30 + 21);
+    expect(of('y')).toBe(150 + 150);
     await process.kill();
   });
 

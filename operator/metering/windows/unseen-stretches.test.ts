@@ -127,6 +127,9 @@ test('a gap that is forgotten after RETENTION comes back for as long as the proc
   await pass(clock, 70);
   const unseen = process.collector.gaps().filter(({ reason }) => reason === UNSEEN);
   expect(unseen).toEqual([]);
+  // Last month's invoice still shows it.
+  const past = process.collector.pastGaps().filter(({ reason }) => reason === UNSEEN);
+  expect(past).not.toEqual([]);
   await process.kill();
 });
 
