@@ -61,6 +61,7 @@ describe('a resize in place', () => {
     ['in progress upward', status('2', '2'), 4n],
     ['in progress downward', status('8', '8'), 8n],
     ['granted, not actuated', status('4', '6'), 6n],
+    ['allocated, then lowered before it was actuated', status('8', '2'), 8n],
     ['deferred', status('2', '2', 'Deferred'), 4n],
     ['infeasible', status('2', '2', 'Infeasible'), 2n],
   ])('%s', (_id, podStatus, cores) => {
@@ -71,6 +72,8 @@ describe('a resize in place', () => {
     const pod = { containers: [], resources: { requests: { cpu: '1' } } };
     const granted = { resources: { requests: { cpu: '3' } } };
     expect(effectiveRequests(pod, granted).cpu).toBe(3_000_000_000n);
+    const allocated = { ...granted, allocatedResources: { cpu: '5' } };
+    expect(effectiveRequests(pod, allocated).cpu).toBe(5_000_000_000n);
   });
 
   const INFEASIBLE = { conditions: [{ type: 'PodResizePending', reason: 'Infeasible' }] };

@@ -125,6 +125,58 @@ describe('a pod', () => {
     expect(runs(observation)).toEqual([[7, 33]]);
   });
 
+  const container = (states: RawObject): RawObject => ({
+    containerStatuses: [{ name: 'c0', ...states }],
+  });
+  const ran = (from: number, to: number): RawObject => ({
+    terminated: { startedAt: iso(at(from)), finishedAt: iso(at(to)) },
+  });
+  const restarted = container({
+    state: { running: { startedAt: iso(at(50)) } },
+    lastState: ran(7, 30),
+  });
+
+  test('that is removed while it runs is billed only until it last crashed', () => {
+    const observation = observe();
+    const crashed = view(pod({ name: 'p', createdAt: at(0), status: restarted }));
+    observation.pods.upserted(crashed, undefined, live(51));
+    observation.pods.deleted(crashed, live(90));
+    expect(runs(observation)).toEqual([[7, 90]]);
+  });
+
+  test('that was evicted while it waited for a restart is billed after its last finish', () => {
+    const observation = observe();
+    const waiting = container({ state: { waiting: {} }, lastState: ran(7, 30) });
+    const evicted = pod({ name: 'p', phase: 'Failed', createdAt: at(0), status: waiting });
+    observation.pods.upserted(view(evicted), undefined, live(60));
+    expect(runs(observation)).toEqual([[7, 30]]);
+  });
+
+  test('whose containers have all ended is billed until a list lacks it', () => {
+    const observation = observe();
+    const ended = view(
+      pod({ name: 'p', createdAt: at(0), status: container({ state: ran(7, 14) }) }),
+    );
+    observation.pods.upserted(ended, undefined, live(15));
+    observation.pods.deleted(ended, { at: at(90), knownUntil: at(40), late: true });
+    expect(runs(observation)).toEqual([[7, 14]]);
+  });
+
+  test('is billed from a start long before it was created', () => {
+    const observation = observe();
+    const forged = view(pod({ name: 'p', createdAt: at(0), startedAt: at(-3000) }));
+    observation.pods.upserted(forged, undefined, live(10));
+    expect(runs(observation)).toEqual([[0, Infinity]]);
+    expect(clamped).toBe(1);
+  });
+
+  test('that waited long ago is forgotten while it runs', () => {
+    const observation = observe();
+    observation.pods.upserted(running, undefined, live(9));
+    observation.pods.settle(at(3_600));
+    expect(runs(observation)).toEqual([[7, Infinity]]);
+  });
+
   test('that vanished unseen ends when it was last known to be there', () => {
     const observation = observe();
     observation.pods.upserted(running, undefined, live(9));
@@ -281,6 +333,24 @@ describe('what a resumed watch reports', () => {
     ]);
   });
 
+  test('a GPU is free while nobody knows when the CPU beside it was resized', () => {
+    const cores = (cpu: string): PodView => {
+      const containers = [{ cpu, 'nvidia.com/gpu': '1' }];
+      return view(pod({ name: 'p', createdAt: at(0), startedAt: at(7), containers }));
+    };
+    const observation = observe();
+    observation.pods.upserted(cores('2'), undefined, live(9));
+    observation.pods.upserted(cores('4'), cores('2'), missed(30, 40));
+    const memory = { memory: '1Gi', cpu: '1', 'nvidia.com/gpu': '1' };
+    const mixed = view(
+      pod({ name: 'p', createdAt: at(0), startedAt: at(7), containers: [memory] }),
+    );
+    observation.pods.upserted(mixed, cores('4'), missed(50, 60));
+    const [timeline] = observation.pods.inNamespace('tenant-a');
+    const gpus = timeline?.spans.map(({ state }) => state.requests.extended.get('nvidia.com/gpu'));
+    expect(new Set(gpus)).toEqual(new Set([1]));
+  });
+
   test('a GPU that a claim begins to serve unobserved is billed by its request as well', () => {
     const gpus = (more: RawObject): PodView =>
       view(
@@ -328,6 +398,20 @@ describe('the journal', () => {
     after.pods.upserted(running, undefined, { at: at(100), knownUntil: at(50), late: true });
     expect(runs(after)).toEqual([[7, Infinity]]);
     expect([...after.pods.late()]).toEqual([]);
+  });
+
+  test('makes a finish that the first list shows no late fact: closed windows keep what they billed', () => {
+    const before = observe();
+    before.pods.upserted(running, undefined, live(9));
+    const after = createObservation({
+      nodeSettings: () => NODE_SETTINGS,
+      billedUntil: (present) => present,
+    });
+    after.pods.restore(before.pods.unwritten.drain().changed, at(60));
+    after.pods.upserted(finished, running, { at: at(100), knownUntil: at(60), late: true });
+    const [late] = after.pods.late();
+    expect(late?.billed?.at(-1)?.to).toBe(Infinity);
+    expect(runs(after)).toEqual([[7, 14]]);
   });
 
   test('ends what vanished while nobody watched when it was last known to be there', () => {
