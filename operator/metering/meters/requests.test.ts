@@ -333,6 +333,19 @@ describe('CPU and memory by requests', () => {
     expect(cpu(hour(build('scheduled')))).toBe(1);
   });
 
+  test('podLifetime scheduled bills the time before a node was found, or a pod that has none', () => {
+    const lastTransitionTime = iso(START + HOUR / 2);
+    const bound = { conditions: [{ type: 'PodScheduled', status: 'True', lastTransitionTime }] };
+    const unbound = { conditions: [{ type: 'PodScheduled', status: 'False', lastTransitionTime }] };
+    const waiting = { phase: 'Pending', startedAt: null, containers: [{ cpu: '1' }] };
+    const events = hour((world) => {
+      world.clusters([cluster('a', { podLifetime: 'scheduled' })]);
+      world.pod(pod({ name: 'p', ...waiting, status: bound }), START + HOUR / 2);
+      world.pod(pod({ name: 'q', ...waiting, node: null, status: unbound }));
+    });
+    expect(cpu(events)).toBe(0.5);
+  });
+
   test('an excluded tenant cluster is not metered', () => {
     const events = hour((world) => {
       world.clusters([cluster('a', {}, { excluded: true })]);

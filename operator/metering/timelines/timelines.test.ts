@@ -1,11 +1,12 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Arrival, RawObject } from '../../kubernetes/source.ts';
-import { iso, NODE_SETTINGS, pod } from '../meters/testing/objects.ts';
+import { claim, iso, LONG_AGO, NODE_SETTINGS, pod } from '../meters/testing/objects.ts';
 import { START } from '../meters/testing/world.ts';
 import { decodeTimeline, encodeTimeline } from './journal-text.ts';
 import { createObservation, type Observation } from './observation.ts';
 import { type PodState, type PodView, projectPod } from './pod.ts';
+import { projectVolumeClaim } from './retained-objects.ts';
 import { type Span, spansBefore, type Timeline } from './timeline.ts';
 
 const at = (second: number): number => START + second * 1000;
@@ -222,6 +223,15 @@ describe('a pod', () => {
     observation.pods.upserted(unknown, running, live(22));
     expect(runs(observation)).toEqual([[7, 22]]);
   });
+});
+
+test('a volume that a list shows first is billed from the list on, and not from its creation', () => {
+  const { volumes } = observe();
+  const volume = projectVolumeClaim(claim({ name: 'v' }));
+  if (volume === undefined) throw new Error('fixture without uid or name');
+  volumes.upserted(volume, undefined, { at: at(600), knownUntil: 0, late: true });
+  const [timeline] = volumes.inNamespace('tenant-a');
+  expect(timeline?.spans.map(({ from, to }) => [from, to])).toEqual([[LONG_AGO, Infinity]]);
 });
 
 describe('late facts', () => {
@@ -468,6 +478,32 @@ describe('the journal', () => {
     after.pods.restore(journal === undefined ? [] : [journal], at(20));
     expect([...after.pods.late()]).toEqual([]);
     expect(runs(after)).toEqual([[7, Infinity]]);
+  });
+
+  test('forgets on a restart what the next window owes for a closed one', () => {
+    const before = observe();
+    before.pods.upserted(running, undefined, live(9));
+    before.pods.settle(at(60));
+    before.pods.upserted(finished, running, live(70));
+    const [owing] = before.pods.unwritten.drain().changed;
+    const journal = owing && decodeTimeline<PodView, PodState>(encodeTimeline(owing));
+    const after = observe();
+    after.pods.restore(journal === undefined ? [] : [journal], at(60));
+    const [late] = after.pods.late();
+    expect(late?.billed?.at(-1)?.to).toBe(Infinity);
+  });
+
+  test('lacks what a write that failed had taken, though it is put back', () => {
+    const { pods } = observe();
+    pods.upserted(finished, undefined, live(20));
+    pods.upserted(view(pod({ name: 'q', createdAt: at(150) })), undefined, live(150));
+    pods.deleted(finished, live(25));
+    pods.settle(at(180));
+    const drained = pods.unwritten.drain();
+    expect([drained.changed.map(({ name }) => name), drained.removed]).toEqual([['q'], ['uid-p']]);
+    pods.unwritten.putBack(drained);
+    expect(pods.unwritten.drain()).toEqual(drained);
+    expect(pods.unwritten.drain()).toEqual({ changed: [], removed: [] });
   });
 
   test('forgets a timeline two minutes after nothing can change it', () => {

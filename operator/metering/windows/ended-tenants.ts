@@ -38,8 +38,12 @@ export async function forgetEndedTenants(options: EndedTenantsOptions): Promise<
     const forgotten = await changesOf(ledger, tenant.id);
     if (forgotten === undefined) continue;
     noteLost(scope, options);
-    const outcome = await ledger.writeRecords([...forgotten, ...gaps.drain()]);
-    if (outcome.kind !== 'written') continue;
+    const noted = gaps.drain();
+    const outcome = await ledger.writeRecords([...forgotten, ...noted]);
+    if (outcome.kind !== 'written') {
+      gaps.putBack(noted);
+      continue;
+    }
     journal.forget(scope);
     scopes.drop(tenant.id);
     quarantine.release(scope.scope.name);

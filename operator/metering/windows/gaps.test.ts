@@ -43,6 +43,14 @@ describe('gaps', () => {
     expect(gaps.list()).toEqual([{ ...gap, to: 130_000 }]);
   });
 
+  test('that end before a known one begins, or begin after it, are swallowed by it', () => {
+    const gaps = new Gaps();
+    const known = { ...gap, from: 100_000, to: 160_000 };
+    const after = { ...gap, from: 200_000, to: 210_000 };
+    for (const each of [known, gap, after]) expect(gaps.note(each)).toBe(each.to - each.from);
+    expect(gaps.list()).toEqual([after, known, gap]);
+  });
+
   test('of other sources and scopes are gaps of their own', () => {
     const gaps = new Gaps();
     gaps.note(gap);
@@ -62,6 +70,15 @@ describe('gaps', () => {
     gaps.note(lost);
     gaps.filled(POD_SCOPE, 60_000);
     expect(gaps.list()).toEqual([lost]);
+  });
+
+  test('that begin after the closed window, or are of another source, are filled with it', () => {
+    const gaps = new Gaps();
+    const later = { ...gap, from: 120_000, to: 180_000 };
+    const ofClaims = { ...gap, source: 'resourceclaims' };
+    for (const each of [gap, later, ofClaims]) gaps.note(each);
+    gaps.filled({ ...POD_SCOPE, source: 'pods' }, 60_000);
+    expect(gaps.list()).toEqual([later, ofClaims]);
   });
 
   test.each([...FINAL_REASONS])(

@@ -123,6 +123,11 @@ export class Gaps {
     return changes;
   }
 
+  /** Takes back drained changes that could not be written; the next call returns them again. */
+  putBack(changes: readonly RecordChange[]): void {
+    for (const { key } of changes) this.#changed.add(key);
+  }
+
   restore(records: Iterable<readonly [key: string, value: string]>): void {
     for (const [key, value] of records) {
       const gap = parseGap(value);

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Ledger } from '../../ledger/ledger.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import type { ManualClock } from '../../kubernetes/testing/manual-clock.ts';
-import { cluster, claim, pod, workload } from '../meters/testing/objects.ts';
+import { cluster, claim, node, pod, workload } from '../meters/testing/objects.ts';
 import {
   at,
   clockAt,
@@ -105,6 +105,58 @@ describe('with WATCH_NAMESPACES, one namespace whose pods may not be watched any
     await pass(clock, 44);
     expect(coreSeconds(await of(ledger, A.id))).toBe(90 + 85);
     expect(coreSeconds(await of(ledger, B.id))).toBe(240);
+    await process.kill();
+  });
+
+  test('loses the samples that its waiting windows need, because the others are done with them', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const process = await start(clock, ledger);
+    const sampled = { kind: 'usage', namespace: 'tenant-a', name: 'p', cpu: 3e9 } as const;
+    process.metricsApi = [{ ...sampled, memory: 1 }];
+    process.discover([{ ...A, metering: { ...A.metering, cpuMemoryBasis: 'usage' } }, B]);
+    await pass(clock, 20 + 30);
+    process.pods.failIn('tenant-a', FORBIDDEN);
+    await pass(clock, 160);
+    expect(coreSeconds(await of(ledger, A.id))).toBe(0);
+    expect(coreSeconds(await of(ledger, B.id))).toBe(180);
+    process.pods.recoverIn('tenant-a', [ofA]);
+    await pass(clock, 60);
+    expect(coreSeconds(await of(ledger, A.id))).toBe(240 * 3);
+    await process.kill();
+  });
+
+  test('loses what its next window owes for a closed one, because the others close theirs first', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const process = await start(clock, ledger);
+    await pass(clock, 20 + 90);
+    process.pods.failIn('tenant-a', FORBIDDEN);
+    await pass(clock, 151);
+    const late = { ...life, name: 'r', createdAt: at(38), startedAt: at(40) };
+    process.pods.recoverIn('tenant-a', [ofA, pod({ ...late, labels: labels('a') })]);
+    await pass(clock, 30);
+    expect(coreSeconds(await of(ledger, A.id))).toBe(240 + 200);
+    await process.kill();
+  });
+
+  test('is billed by what its node became while its windows waited', async () => {
+    const clock = clockAt(-20);
+    const ledger = createMemoryLedger();
+    const spot = node('n7', { 'karpenter.sh/capacity-type': 'spot' });
+    const objects = { pods: [ofA, ofB], nodes: [spot] };
+    const process = await start(clock, ledger, { objects });
+    await pass(clock, 20 + 30);
+    process.pods.failIn('tenant-a', FORBIDDEN);
+    await pass(clock, 70);
+    process.nodes.apply(node('n7'));
+    await pass(clock, 1_100);
+    process.pods.recoverIn('tenant-a', [ofA]);
+    await pass(clock, 10);
+    const events = await of(ledger, A.id);
+    const onSpot = events.filter(({ dimensions }) => dimensions?.['capacity_type'] === 'spot');
+    expect(coreSeconds(onSpot)).toBe(100);
+    expect(coreSeconds(events)).toBe(1_200);
     await process.kill();
   });
 

@@ -30,6 +30,7 @@ describe('after a stop', () => {
     down: number,
     objects: { pods: ReturnType<typeof pod>[] },
     environment = {},
+    clusters = [cluster('a')],
     forbidden?: string,
   ) {
     const clock = clockAt(-20);
@@ -41,7 +42,7 @@ describe('after a stop', () => {
     await before.kill();
     await clock.advance(down * 1000);
     const process = await startProcess({ ledger, clock, settings, objects, forbidden });
-    process.discover([cluster('a')]);
+    process.discover(clusters);
     return { clock, ledger, process };
   }
 
@@ -75,7 +76,7 @@ describe('after a stop', () => {
   });
 
   test('a kind of object whose list has not arrived has missed no window', async () => {
-    const { clock, process } = await restart(600, { pods: [running] }, {}, 'pods');
+    const { clock, process } = await restart(600, { pods: [running] }, {}, [cluster('a')], 'pods');
     await pass(clock, 20);
     expect(process.collector.closedUntil()).toBe(at(660));
     expect(process.collector.unclosedEnd()).toBe(at(120));
@@ -95,6 +96,18 @@ describe('after a stop', () => {
       reason: 'older than MAX_BACKFILL',
     });
     expect(process.logs).toContain('[controller] not metered, older than MAX_BACKFILL: pods');
+    await process.kill();
+  });
+
+  test('a tenant cluster that began in a stretch that was given up is billed for it, gap or not', async () => {
+    const created = { createdAt: at(600), startedAt: at(600) };
+    const labels = { 'vcluster.loft.sh/managed-by': 'b' };
+    const pods = [pod({ ...life, ...created, namespace: 'tenant-b', labels })];
+    const found = [cluster('b', {}, { namespace: 'tenant-b', createdAt: at(600) })];
+    const { clock, ledger, process } = await restart(7 * 3600, { pods }, {}, found);
+    await pass(clock, 5);
+    const own = (await eventsOf(ledger)).filter(({ tenant }) => tenant === found[0]?.tenant);
+    expect(coreSeconds(own)).toBeCloseTo(360 * 60, 2);
     await process.kill();
   });
 

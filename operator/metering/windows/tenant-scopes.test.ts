@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import type { Ledger } from '../../ledger/ledger.ts';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import { gpuNode, N1, N7 } from '../meters/testing/gpu-nodes.ts';
 import { cluster, CONTROL_PLANE, ownedBy, pod, workload } from '../meters/testing/objects.ts';
@@ -21,9 +22,8 @@ const NODE = 'tenant_private_node_hours';
 const a = cluster('a');
 
 /** Tenant cluster `a` with one private node, beside its control plane on the host. */
-async function setUp(metering = {}, environment = {}) {
+async function setUp(metering = {}, environment = {}, ledger: Ledger = createMemoryLedger()) {
   const clock = clockAt(-20);
-  const ledger = createMemoryLedger();
   const tenants: HandTenant[] = [];
   const settings = { current: settingsOf(environment) };
   const process = await startProcess({
@@ -234,6 +234,33 @@ describe('the scope of a tenant cluster’s own API', () => {
     expect(Math.round(total(await eventsOf(ledger), NODE) * 3600)).toBe(64);
     await process.kill();
   });
+});
+
+test('a gap of a tenant cluster that is gone is lost with the next start where the ledger was busy', async () => {
+  const memory = createMemoryLedger();
+  let isBusy = false;
+  const failed = { kind: 'failed', cause: 'retryable', message: 'busy' } as const;
+  const writeRecords: Ledger['writeRecords'] = async (changes) =>
+    isBusy ? failed : memory.writeRecords(changes);
+  const { clock, process, tenant, tenants } = await setUp({}, {}, { ...memory, writeRecords });
+  await pass(clock, 20 + 64);
+  tenant.fail('HTTP 503');
+  await pass(clock, 200);
+  process.discover([]);
+  tenant.observation.nodes.listed(() => false, at(64));
+  tenant.ended = { at: clock.now(), knownUntil: at(64) };
+  isBusy = true;
+  await pass(clock, 70);
+  expect(tenants).toEqual([tenant]);
+  isBusy = false;
+  await pass(clock, 60);
+  expect(tenants).toEqual([]);
+  const gaps = process.collector.gaps();
+  expect(gaps).toMatchObject([{ source: 'collector', scope: a.id, from: at(64), to: at(264) }]);
+  await process.kill();
+  const again = await startProcess({ ledger: memory, clock });
+  expect(again.collector.gaps()).toEqual(gaps);
+  await again.kill();
 });
 
 describe('usage inside of a tenant cluster', () => {
