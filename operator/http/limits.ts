@@ -116,15 +116,15 @@ export class ConcurrencyLimit {
   }
 
   /**
-   * Takes a share until the answer is sent; throws 503 when there is no room. Calls `freed` when
-   * the share is free again.
+   * Takes a share of 1 until the answer is sent; throws 503 when there is no room. Calls `freed`
+   * when the share is free again.
    */
-  hold(share: number, response: Response, freed?: () => void): void {
-    this.grow(response, freed)(share);
+  hold(response: Response, freed?: () => void): void {
+    this.grow(response, freed)(1);
   }
 
   /**
-   * As {@link reserve}, for a share that grows: each call of the returned function takes more, or
+   * As {@link hold}, for a share that grows: each call of the returned function takes more, or
    * throws 503.
    */
   grow(response: Response, freed?: () => void): (more: number) => void {
@@ -159,13 +159,13 @@ export class Scans {
   readonly #tenants = new ConcurrencyLimit(TENANT_SCANS, BUSY_SCANS);
   readonly #ofTenant = new Map<string, number>();
 
-  /** As {@link ConcurrencyLimit.reserve}. */
-  hold(share: number, response: Response): void {
+  /** As {@link ConcurrencyLimit.hold}. */
+  hold(response: Response): void {
     const tenant = tenantOf(response.req);
-    if (tenant === undefined) return this.#operators.hold(share, response);
+    if (tenant === undefined) return this.#operators.hold(response);
     const used = this.#ofTenant.get(tenant) ?? 0;
     if (used >= SCANS_OF_ONE_TENANT) throw busy(BUSY_SCANS);
-    this.#tenants.hold(share, response, () => {
+    this.#tenants.hold(response, () => {
       const left = (this.#ofTenant.get(tenant) ?? 1) - 1;
       if (left === 0) this.#ofTenant.delete(tenant);
       else this.#ofTenant.set(tenant, left);

@@ -1,16 +1,23 @@
 import { expect, test } from 'vitest';
 import { SharedAnswers } from './shared-answers.ts';
 
-function rig(mayKeep: (answer: string) => boolean = () => true) {
+interface Answer {
+  readonly text: string;
+  readonly rows: readonly unknown[];
+}
+
+function rig(rows = 1) {
   let time = 0;
   let made = 0;
-  const answers = new SharedAnswers<string>({ now: () => time, maxAnswers: 2, mayCache: mayKeep });
+  const answers = new SharedAnswers<Answer>({ monotonic: () => time }, 2);
   return {
-    query: (key: string, head: number, maxAgeMs = 0) =>
-      answers.get(key, { head, maxAgeMs }, async () => {
+    query: async (key: string, head: number, maxAgeMs = 0) => {
+      const { text } = await answers.get(key, { head, maxAgeMs }, async () => {
         made += 1;
-        return `${key} at ${head}`;
-      }),
+        return { text: `${key} at ${head}`, rows: Array.from({ length: rows }) };
+      });
+      return text;
+    },
     pass: (ms: number) => {
       time += ms;
     },
@@ -40,17 +47,23 @@ test('answers pile up, or one that is too large is kept', async () => {
   const few = rig();
   for (const key of ['a', 'b', 'c', 'a']) await few.query(key, 1);
   expect(few.made()).toBe(4);
-  const small = rig(() => false);
-  await small.query('a', 1);
-  await small.query('a', 1);
-  expect(small.made()).toBe(2);
+  for (const [rows, times] of [
+    [5000, 1],
+    [5001, 2],
+  ] as const) {
+    const large = rig(rows);
+    await large.query('a', 1);
+    await large.query('a', 1);
+    expect(large.made()).toBe(times);
+  }
 });
 
 test('a failure is stored and answered to everybody after', async () => {
-  const answers = new SharedAnswers<string>({ now: () => 0, maxAnswers: 2, mayCache: () => true });
+  const answers = new SharedAnswers<Answer>({ monotonic: () => 0 }, 2);
   const freshness = { head: 1, maxAgeMs: 1000 };
   await expect(
     answers.get('a', freshness, () => Promise.reject(new Error('busy'))),
   ).rejects.toThrow('busy');
-  expect(await answers.get('a', freshness, async () => 'well')).toBe('well');
+  const good = { text: 'well', rows: [] };
+  expect(await answers.get('a', freshness, async () => good)).toBe(good);
 });

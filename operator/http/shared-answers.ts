@@ -1,24 +1,21 @@
+import type { Clock } from '../telemetry/clock.ts';
+
+/** Larger answers are not cached. */
+const MOST_ROWS = 5000;
+
 /** Caches answers that many readers request, such as dashboards that poll every minute. */
-export class SharedAnswers<T> {
-  readonly #now: () => number;
-  readonly #maxAnswers: number;
-  readonly #mayCache: (answer: T) => boolean;
+export class SharedAnswers<T extends { readonly rows: readonly unknown[] }> {
+  readonly #clock: Pick<Clock, 'monotonic'>;
+  readonly #mostAnswers: number;
   readonly #entries = new Map<
     string,
     { readonly answer: Promise<T>; readonly head: number; readonly madeAt: number }
   >();
 
-  constructor(options: {
-    /** Monotonic milliseconds. */
-    readonly now: () => number;
-    /** How many answers are cached, the newest ones. */
-    readonly maxAnswers: number;
-    /** Whether an answer is small enough to be cached. */
-    readonly mayCache: (answer: T) => boolean;
-  }) {
-    this.#now = options.now;
-    this.#maxAnswers = options.maxAnswers;
-    this.#mayCache = options.mayCache;
+  /** `mostAnswers`: how many answers are cached, the newest ones. */
+  constructor(clock: Pick<Clock, 'monotonic'>, mostAnswers: number) {
+    this.#clock = clock;
+    this.#mostAnswers = mostAnswers;
   }
 
   /**
@@ -32,20 +29,21 @@ export class SharedAnswers<T> {
     make: () => Promise<T>,
   ): Promise<T> {
     const entries = this.#entries;
+    const now = this.#clock.monotonic();
     const known = entries.get(key);
-    if (known !== undefined && (known.head === head || this.#now() - known.madeAt <= maxAgeMs)) {
+    if (known !== undefined && (known.head === head || now - known.madeAt <= maxAgeMs)) {
       return known.answer;
     }
     const answer = make();
-    const entry = { answer, head, madeAt: this.#now() };
+    const entry = { answer, head, madeAt: now };
     entries.delete(key);
     entries.set(key, entry);
     const [oldest] = entries.keys();
-    if (entries.size > this.#maxAnswers && oldest !== undefined) entries.delete(oldest);
+    if (entries.size > this.#mostAnswers && oldest !== undefined) entries.delete(oldest);
     const forget = (): void => {
       if (entries.get(key) === entry) entries.delete(key);
     };
-    answer.then((made) => this.#mayCache(made) || forget(), forget);
+    answer.then(({ rows }) => rows.length <= MOST_ROWS || forget(), forget);
     return answer;
   }
 }

@@ -58,7 +58,7 @@ function readRoute(context: RouteContext, scans: Scans): Route {
       async (request, response) => {
         readQuery(request, []);
         const id = pathParameter(request, 'id');
-        scans.hold(1, response);
+        scans.hold(response);
         const stored = await findStored(ledger, id);
         const { earlier, nanos } = await countOf(ledger, stored.event);
         const refused = refusalOf(context, stored.event, earlier.length);
@@ -118,7 +118,7 @@ function writeRoute(context: RouteContext, memory: ConcurrencyLimit, scans: Scan
         readQuery(request, []);
         const id = pathParameter(request, 'id');
         const wanted = readBodyOf(request);
-        scans.hold(1, response);
+        scans.hold(response);
         const { event, before } = await inOrder(() => correct(context, id, wanted));
         const body = jsonWithDecimals(
           { corrects: id, ...(event !== undefined && { id: event.id }) },

@@ -37,9 +37,8 @@ import {
 /** Fields of a row, which a dimension of the same name would overwrite. */
 const ROW_FIELDS = ['currency', 'events', 'unpriced', 'cost'];
 
-/** Answers cached for readers that accept an older one, and the most rows of each. */
+/** Answers cached for readers that accept an older one. */
 const SHARED_ANSWERS = 64;
-const SHARED_ROWS = 5000;
 
 /** GET /api/v1/costs: the cost of a range's usage by the price books (docs/how-to/costs.md). */
 export function costsRoute(context: RouteContext, scans: Scans): Route {
@@ -69,7 +68,7 @@ export function costsRoute(context: RouteContext, scans: Scans): Route {
         const file = readCsvFile(query, range, clock.now());
         if (!views.pricesKnown()) throw pricesUnread();
         const make = async (signal: AbortSignal): Promise<CostAnswer> => {
-          scans.hold(1, response);
+          scans.hold(response);
           return sumCosts(context, query, range, groupBy, signal);
         };
         const requested = { query, range, groupBy, head: ledger.head() };
@@ -90,12 +89,7 @@ export function costsRoute(context: RouteContext, scans: Scans): Route {
 
 /** The cache of answers; every change of the prices empties it. */
 function answersByPrices({ clock, views }: RouteContext): () => SharedAnswers<CostAnswer> {
-  const none = (): SharedAnswers<CostAnswer> =>
-    new SharedAnswers({
-      now: () => clock.monotonic(),
-      maxAnswers: SHARED_ANSWERS,
-      mayCache: ({ rows }) => rows.length <= SHARED_ROWS,
-    });
+  const none = () => new SharedAnswers<CostAnswer>(clock, SHARED_ANSWERS);
   let answers = none();
   let pricedBy: readonly PriceBook[] | undefined;
   return () => {

@@ -33,7 +33,7 @@ export function destinationPlanRoute(
         if (!views.pricesKnown()) throw pricesUnread();
         const { pricing, billing } = views.settings();
         const question = { books: pricing.books, defaultPlan: billing.defaultPlanCode, day };
-        comparisons.hold(1, response);
+        comparisons.hold(response);
         const signal = goneSignal(response);
         const operations = ofOperator(views.destinations.operations);
         const outcome = await operations.comparePrices(name, question, signal);

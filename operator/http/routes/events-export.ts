@@ -54,7 +54,7 @@ export function eventsExportRoute({ ledger, totals, clock }: RouteContext, scans
         const limit = readCount(query, 'limit', bounds);
         const format = readChoice(query, 'format', ['ndjson', 'csv']);
         const file = readCsvFile(query, range, clock.now());
-        scans.hold(1, response);
+        scans.hold(response);
         const wanted = { range, tenant: query.get('tenant'), signal: goneSignal(response) };
         const events = take(eventsIn(ledger, totals(), wanted), filter, limit);
         if (format === 'csv') {

@@ -29,7 +29,7 @@ export function explainRoute({ ledger, views }: RouteContext, scans: Scans): Rou
       async (request, response) => {
         readQuery(request, []);
         const id = pathParameter(request, 'id');
-        scans.hold(1, response);
+        scans.hold(response);
         const event = await ledger.find(id);
         // An event of another tenant is answered as if it did not exist.
         if (event === undefined || isForeign(request, event.tenant)) {

@@ -35,7 +35,7 @@ export function focusRoute(context: RouteContext, scans: Scans): Route {
           isConfined: tenantOf(request) !== undefined,
           signal: goneSignal(response),
         });
-        scans.hold(1, response);
+        scans.hold(response);
         const name = readCsvFile(query, month, clock.now()).name(`focus-${focusVersion}`, 'csv');
         const lines = focusLines(file.rows(), focusVersion, new TimeSlice(clock));
         if (format === 'csv') {

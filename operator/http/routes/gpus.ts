@@ -41,7 +41,7 @@ export function gpusRoute({ clock, ledger }: RouteContext, scans: Scans): Route 
         const file = readCsvFile(query, range, clock.now());
         const [tenant, model] = [query.get('tenant'), query.get('gpu_type')];
         const mayBeNobodys = tenantOf(request) === undefined && tenant === UNASSIGNED;
-        scans.hold(1, response);
+        scans.hold(response);
         const sums = new GpuSums(groupBy, MAX_ROWS);
         const outcome = await addGpus(ledger, sums, {
           range,

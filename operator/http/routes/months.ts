@@ -30,7 +30,6 @@ import {
 const MONTH = /^(\d{4})-(0[1-9]|1[0-2])$/;
 const TIME_KEYS = ['day', 'hour', 'window'];
 const SHARED_ANSWERS = 32;
-const SHARED_ROWS = 5000;
 
 interface MonthAnswer {
   readonly span: MonthSpan;
@@ -42,11 +41,7 @@ interface MonthAnswer {
 /** GET /api/v1/months/{month}: a calendar month, the month before, and a forecast. */
 export function monthRoute(context: RouteContext, scans: Scans): Route {
   const { clock, ledger } = context;
-  const shared = new SharedAnswers<MonthAnswer>({
-    now: () => clock.monotonic(),
-    maxAnswers: SHARED_ANSWERS,
-    mayCache: ({ rows }) => rows.length <= SHARED_ROWS,
-  });
+  const shared = new SharedAnswers<MonthAnswer>(clock, SHARED_ANSWERS);
   return {
     method: 'get',
     path: '/api/v1/months/{month}',
@@ -69,7 +64,7 @@ export function monthRoute(context: RouteContext, scans: Scans): Route {
         const range = { from: Date.UTC(year, index), to: Date.UTC(year, index + 1) };
         const file = readCsvFile(query, range, clock.now());
         const make = async (): Promise<MonthAnswer> => {
-          scans.hold(1, response);
+          scans.hold(response);
           const since = await measuredSince(context);
           const span = monthSpan(year, index, clock.now(), since);
           const sums = new MonthSums(span, groupBy, MAX_ROWS);

@@ -59,7 +59,7 @@ export function reconcileRoute(context: RouteContext, scans: Scans): Route {
         const range = readCompleteDays(query, clock.now());
         const chosen = chosenOf(views.destinations.list(), query.get('destination'));
         const tenant = query.get('tenant');
-        scans.hold(1, response);
+        scans.hold(response);
         const signal = goneSignal(response);
         const filter = { selects: readFilter(query), tenant };
         const deleted = await sumDeleted(context, range, filter, signal);

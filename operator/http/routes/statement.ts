@@ -53,7 +53,7 @@ export function statementRoutes(context: RouteContext, scans: Scans): readonly R
           refuseWithoutKey(context);
           if (!views.pricesKnown()) throw pricesUnread();
           await refuseIncomplete(context, name, month);
-          scans.hold(1, response);
+          scans.hold(response);
           response.attachment(`statement_${tenant.replaceAll(/[^\w.-]/g, '_')}_${name}.ndjson`);
           response.type('application/x-ndjson');
           await streamLines(

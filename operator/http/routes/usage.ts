@@ -44,9 +44,8 @@ const IMPLIED_KEYS = ['metric', 'unit'];
 const FIELDS: readonly string[] = GROUP_FIELDS;
 const RESERVED: readonly string[] = RESERVED_KEYS;
 
-/** Answers cached for readers that accept an older one, and the most rows of each. */
+/** Answers cached for readers that accept an older one. */
 const SHARED_ANSWERS = 64;
-const SHARED_ROWS = 5000;
 const LONGEST_AGE_S = 300;
 
 /** The note when part of the range is no longer stored. */
@@ -67,11 +66,7 @@ interface UsageAnswer {
 /** GET /api/v1/usage: exact sums of the events whose window starts in a range. */
 export function usageRoute(context: RouteContext, scans: Scans): Route {
   const { clock, ledger } = context;
-  const shared = new SharedAnswers<UsageAnswer>({
-    now: () => clock.monotonic(),
-    maxAnswers: SHARED_ANSWERS,
-    mayCache: ({ rows }) => rows.length <= SHARED_ROWS,
-  });
+  const shared = new SharedAnswers<UsageAnswer>(clock, SHARED_ANSWERS);
   return {
     method: 'get',
     path: '/api/v1/usage',
@@ -94,7 +89,7 @@ export function usageRoute(context: RouteContext, scans: Scans): Route {
         const format = readChoice(query, 'format', ['json', 'csv']);
         const file = readCsvFile(query, range, clock.now());
         const make = async (signal: AbortSignal): Promise<UsageAnswer> => {
-          scans.hold(1, response);
+          scans.hold(response);
           const sums = new UsageSums(groupBy, MAX_ROWS);
           const outcome = await addUsage(context, sums, {
             range,
@@ -133,7 +128,7 @@ export function usageRoute(context: RouteContext, scans: Scans): Route {
 }
 
 /** Returns a cached answer if the reader accepts one (`Cache-Control: max-age`), or a new one. */
-export function sharedOrMade<T>({
+export function sharedOrMade<T extends { readonly rows: readonly unknown[] }>({
   request,
   response,
   requested: { query, range, groupBy, head },

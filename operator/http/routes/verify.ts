@@ -19,7 +19,7 @@ export function verifyRoute(
     handlers: [
       async (request, response) => {
         readQuery(request, []);
-        verifications.hold(1, response);
+        verifications.hold(response);
         const report = await ledger.verify(goneSignal(response));
         if (!report.ok) logger.error('[http] the ledger is damaged', { errors: report.errors });
         response.status(report.ok ? 200 : 409).json({
