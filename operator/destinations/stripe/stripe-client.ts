@@ -39,7 +39,6 @@ const RESOURCES: readonly (readonly [path: string, name: string])[] = [
   ['/v1/invoice', 'Invoices'],
   ['/v1/prices', 'Prices'],
   ['/v1/subscription', 'Subscriptions'],
-  ['/v1/invoices', 'Invoices'],
   ['/v2/core/events', 'Events'],
 ];
 
