@@ -16,7 +16,7 @@ import type { Clock } from '../../telemetry/clock.ts';
 import type { QueuedEvent } from '../delivery-result.ts';
 import type { DeliveryRecords } from '../records/delivery-records.ts';
 import type { LatePart, StoredLine } from '../records/late-line.ts';
-import { createSequenceSet } from '../records/sequence-sets.ts';
+import { SequenceSet } from '../records/sequence-sets.ts';
 
 /** Most parts of a line. Each batch that adds parts writes the full record again. */
 const MAX_PARTS = 500;
@@ -37,7 +37,7 @@ export class LateLines {
   readonly #options;
   /** The lines that are not billed yet, by id. */
   readonly #lines = new Map<string, StoredLine>();
-  readonly #taken = createSequenceSet();
+  readonly #taken = new SequenceSet();
   readonly #problems = new Map<string, LateRefusal>();
 
   constructor(options: {

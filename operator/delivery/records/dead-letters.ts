@@ -1,6 +1,6 @@
 import type { QueuedEvent } from '../delivery-result.ts';
 import type { DeliveryRecords } from './delivery-records.ts';
-import { createSequenceSet } from './sequence-sets.ts';
+import { SequenceSet } from './sequence-sets.ts';
 
 /**
  * Index of dead letters in memory, with their number for each tenant. Letters that wait for a
@@ -8,7 +8,7 @@ import { createSequenceSet } from './sequence-sets.ts';
  */
 export class DeadLetterIndex {
   readonly #records: DeliveryRecords;
-  readonly #letters = createSequenceSet();
+  readonly #letters = new SequenceSet();
   readonly #byTenant = new Map<string, number>();
 
   constructor(records: DeliveryRecords) {

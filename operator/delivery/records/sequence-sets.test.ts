@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   addUnsent,
-  createSequenceSet,
+  SequenceSet,
   isUnsent,
   type UnsentRanges,
   unsentAfter,
@@ -15,7 +15,7 @@ test('a set of sequence numbers holds what a plain set holds', () => {
   const steps = fc.array(fc.tuple(fc.constantFrom('add', 'delete'), number), { maxLength: 200 });
   fc.assert(
     fc.property(steps, (taken) => {
-      const set = createSequenceSet();
+      const set = new SequenceSet();
       const plain = new Set<number>();
       for (const [what, sequence] of taken) {
         const changes = plain.has(sequence) === (what === 'delete');

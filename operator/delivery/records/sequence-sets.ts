@@ -1,13 +1,3 @@
-/** A set of sequence numbers in bitmaps of 4,096: about one bit for each number in its range. */
-export interface SequenceSet {
-  readonly size: number;
-  has(sequence: number): boolean;
-  /** Returns whether it was missing before. */
-  add(sequence: number): boolean;
-  /** Returns whether it was present before. */
-  delete(sequence: number): boolean;
-}
-
 interface Chunk {
   readonly bits: Uint8Array;
   count: number;
@@ -15,42 +5,48 @@ interface Chunk {
 
 const CHUNK_NUMBERS = 4_096;
 
-export function createSequenceSet(): SequenceSet {
-  const chunks = new Map<number, Chunk>();
-  let size = 0;
-  const chunkOf = (sequence: number): Chunk | undefined =>
-    chunks.get(Math.floor(sequence / CHUNK_NUMBERS));
-  const has = (sequence: number): boolean => {
+/** A set of sequence numbers in bitmaps of 4,096: about one bit for each number in its range. */
+export class SequenceSet {
+  readonly #chunks = new Map<number, Chunk>();
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  has(sequence: number): boolean {
     const bit = sequence % CHUNK_NUMBERS;
-    return (((chunkOf(sequence)?.bits[bit >>> 3] ?? 0) >>> (bit & 7)) & 1) === 1;
-  };
-  const flip = (chunk: Chunk, sequence: number, change: 1 | -1): void => {
+    return (((this.#chunkOf(sequence)?.bits[bit >>> 3] ?? 0) >>> (bit & 7)) & 1) === 1;
+  }
+
+  /** Returns whether it was missing before. */
+  add(sequence: number): boolean {
+    if (this.has(sequence)) return false;
+    const chunk = this.#chunkOf(sequence) ?? { bits: new Uint8Array(CHUNK_NUMBERS / 8), count: 0 };
+    this.#chunks.set(Math.floor(sequence / CHUNK_NUMBERS), chunk);
+    this.#flip(chunk, sequence, 1);
+    return true;
+  }
+
+  /** Returns whether it was present before. */
+  delete(sequence: number): boolean {
+    const chunk = this.#chunkOf(sequence);
+    if (chunk === undefined || !this.has(sequence)) return false;
+    this.#flip(chunk, sequence, -1);
+    if (chunk.count === 0) this.#chunks.delete(Math.floor(sequence / CHUNK_NUMBERS));
+    return true;
+  }
+
+  #chunkOf(sequence: number): Chunk | undefined {
+    return this.#chunks.get(Math.floor(sequence / CHUNK_NUMBERS));
+  }
+
+  #flip(chunk: Chunk, sequence: number, change: 1 | -1): void {
     const bit = sequence % CHUNK_NUMBERS;
     chunk.bits[bit >>> 3] = (chunk.bits[bit >>> 3] ?? 0) ^ (1 << (bit & 7));
     chunk.count += change;
-    size += change;
-  };
-
-  return {
-    get size() {
-      return size;
-    },
-    has,
-    add: (sequence) => {
-      if (has(sequence)) return false;
-      const chunk = chunkOf(sequence) ?? { bits: new Uint8Array(CHUNK_NUMBERS / 8), count: 0 };
-      chunks.set(Math.floor(sequence / CHUNK_NUMBERS), chunk);
-      flip(chunk, sequence, 1);
-      return true;
-    },
-    delete: (sequence) => {
-      const chunk = chunkOf(sequence);
-      if (chunk === undefined || !has(sequence)) return false;
-      flip(chunk, sequence, -1);
-      if (chunk.count === 0) chunks.delete(Math.floor(sequence / CHUNK_NUMBERS));
-      return true;
-    },
-  };
+    this.#size += change;
+  }
 }
 
 /**
