@@ -1,9 +1,12 @@
 import type { Registry } from 'prom-client';
+import type { Destination } from '../destinations/destination.ts';
 import type { CreateDestination } from '../destinations/registry.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Catalog } from '../model/catalog.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { DestinationSettings } from '../settings/settings.ts';
+import type { DeliveryMetrics } from './delivery-metrics.ts';
 import type { ExistingDestination } from './destination-status.ts';
 import type { TenantLookup } from './lanes/tenant-directory.ts';
 
@@ -31,4 +34,12 @@ export interface DeliveryOptions {
   readonly random: () => number;
   readonly logger: Logger;
   readonly registry: Registry;
+}
+
+/** The dependencies of a feeder. */
+export interface FeederOptions
+  extends Omit<DeliveryOptions, 'createDestination' | 'existing' | 'othersFeed' | 'registry'> {
+  readonly settings: DestinationSettings;
+  readonly destination: Destination;
+  readonly metrics: DeliveryMetrics;
 }

@@ -10,7 +10,7 @@ import { DeadLetterIndex } from '../records/dead-letters.ts';
 import { createDeliveryRecords, type DeliveryRecords } from '../records/delivery-records.ts';
 import { InFlight } from '../records/in-flight.ts';
 import { SettlementWriter } from '../records/settlement-writer.ts';
-import type { FeederOptions } from './feeder-options.ts';
+import type { FeederOptions } from '../delivery-options.ts';
 import { Pending } from './pending.ts';
 
 /** The ledger records of one destination's events and tenants, with their indexes in memory. */

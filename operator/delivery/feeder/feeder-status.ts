@@ -3,7 +3,7 @@ import { WAITS_FOR_CHANGE } from '../lanes/plan-changes.ts';
 import type { Bootstrap } from './bootstrap.ts';
 import type { Circuit } from './circuit.ts';
 import type { FeedRecords } from './feed-records.ts';
-import type { FeederOptions } from './feeder-options.ts';
+import type { FeederOptions } from '../delivery-options.ts';
 import type { Health } from './health.ts';
 import type { Inspection } from './inspection.ts';
 

@@ -15,7 +15,7 @@ import type { Reconcile } from '../operations/reconcile.ts';
 import { Bootstrap } from './bootstrap.ts';
 import { Circuit } from './circuit.ts';
 import { FeedRecords } from './feed-records.ts';
-import type { FeederOptions } from './feeder-options.ts';
+import type { FeederOptions } from '../delivery-options.ts';
 import { feederStatus } from './feeder-status.ts';
 import { Health } from './health.ts';
 import { Inspection } from './inspection.ts';

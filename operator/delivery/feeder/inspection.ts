@@ -9,7 +9,7 @@ import { InvoiceReconcile } from '../operations/invoice-reconcile.ts';
 import { createReconcile, type Reconcile } from '../operations/reconcile.ts';
 import { createEventFilter, unknownMetrics } from './event-filter.ts';
 import type { FeedRecords } from './feed-records.ts';
-import type { FeederOptions } from './feeder-options.ts';
+import type { FeederOptions } from '../delivery-options.ts';
 
 /** Compares delivered usage with a destination's own sums, and with its invoices. */
 export class Inspection {

@@ -11,18 +11,8 @@ import { createUsageToCome } from '../lanes/usage-to-come.ts';
 import { LateLane } from '../late/late-lane.ts';
 import type { Reconcile } from '../operations/reconcile.ts';
 import type { FeedRecords } from './feed-records.ts';
-import type { FeederOptions } from './feeder-options.ts';
+import type { FeederOptions } from '../delivery-options.ts';
 import type { SendPass } from './send-pass.ts';
-
-interface LanesOptions extends FeederOptions {
-  readonly log: CauseLog;
-  readonly directory: TenantDirectory;
-  readonly provisioner: TenantProvisioner;
-  readonly sendPass: SendPass;
-  readonly reconcile: Reconcile;
-  /** Wakes the feeder. */
-  readonly wake: () => void;
-}
 
 /**
  * The work outside the ledger's order: events of parked tenants, replays, lines of late usage,
@@ -38,7 +28,19 @@ export class Lanes {
   readonly #onServed: (report: LaneReport) => void;
 
   /** `onServed` receives the report of each lane that sends events. */
-  constructor(options: LanesOptions, feed: FeedRecords, onServed: (report: LaneReport) => void) {
+  constructor(
+    options: FeederOptions & {
+      readonly log: CauseLog;
+      readonly directory: TenantDirectory;
+      readonly provisioner: TenantProvisioner;
+      readonly sendPass: SendPass;
+      readonly reconcile: Reconcile;
+      /** Wakes the feeder. */
+      readonly wake: () => void;
+    },
+    feed: FeedRecords,
+    onServed: (report: LaneReport) => void,
+  ) {
     const { settings, destination, log, logger, wake } = options;
     const { name } = settings;
     const { records, deadLetters, parked, leaving, changes, pending, settlements } = feed;

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { TEST_WINDOW_START, testEvent } from '../../ledger/testing/events.ts';
 import type { LatePolicy } from '../../destinations/late.ts';
 import type { LateEvent, LateReport } from '../late/late-billing.ts';
-import { createLateGuard, type LateGuardOptions } from './late-guard.ts';
+import { createLateGuard } from './late-guard.ts';
 
 const { signal } = new AbortController();
 const CLOSED_UNTIL = TEST_WINDOW_START;
@@ -18,7 +18,10 @@ const QUEUED = [
 ].map((event, index) => ({ sequence: index + 1, event }));
 const SEPARATE = [4, { kind: 'delivered' }];
 
-async function runGuard(late: LatePolicy | undefined, change: Partial<LateGuardOptions> = {}) {
+async function runGuard(
+  late: LatePolicy | undefined,
+  change: Partial<Parameters<typeof createLateGuard>[0]> = {},
+) {
   const requested: [string, string][] = [];
   const report = await createLateGuard({
     late,

@@ -8,19 +8,6 @@ import type { InvoiceReconcile } from '../operations/invoice-reconcile.ts';
 import type { DeadLetterIndex } from '../records/dead-letters.ts';
 import { asOf } from '../records/tenant-changes.ts';
 
-export interface LateGuardOptions {
-  readonly late: LatePolicy | undefined;
-  /** Absent if the destination makes no invoices, or does not report them. */
-  readonly invoices: Pick<InvoiceReconcile, 'closedUntil'> | undefined;
-  readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
-  /** The moment as of which usage is sent, where a change of plan has moved it. */
-  readonly changes: Pick<PlanChanges, 'sentAt'>;
-  /** Lines of late usage. Their events are not sent, whatever the current policy is. */
-  readonly lines: Pick<LateLines, 'has'>;
-  /** Absent if late usage is not billed separately. */
-  readonly billing: LateBilling | undefined;
-}
-
 export type LateGuard = (
   queued: readonly QueuedEvent[],
   signal: AbortSignal,
@@ -33,7 +20,18 @@ const NONE: ReadonlySet<number> = new Set();
  * a dead letter or bills it separately (docs/explanation/delivery.md#late-usage). A dead letter
  * that an operator replays passes.
  */
-export function createLateGuard(options: LateGuardOptions): LateGuard {
+export function createLateGuard(options: {
+  readonly late: LatePolicy | undefined;
+  /** Absent if the destination makes no invoices, or does not report them. */
+  readonly invoices: Pick<InvoiceReconcile, 'closedUntil'> | undefined;
+  readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
+  /** The moment as of which usage is sent, where a change of plan has moved it. */
+  readonly changes: Pick<PlanChanges, 'sentAt'>;
+  /** Lines of late usage. Their events are not sent, whatever the current policy is. */
+  readonly lines: Pick<LateLines, 'has'>;
+  /** Absent if late usage is not billed separately. */
+  readonly billing: LateBilling | undefined;
+}): LateGuard {
   const { late, invoices, deadLetters, changes, lines, billing } = options;
   const isWatching = late !== undefined && late !== 'send' && invoices !== undefined;
   return async (queued, signal) => {

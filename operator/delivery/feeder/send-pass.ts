@@ -19,7 +19,7 @@ import { asOf } from '../records/tenant-changes.ts';
 import { SendAttempt, DEFERRED, WAITING } from './attempt.ts';
 import { type CorrectionGuard, createCorrectionGuard } from './correction-guard.ts';
 import type { FeedRecords } from './feed-records.ts';
-import type { FeederOptions } from './feeder-options.ts';
+import type { FeederOptions } from '../delivery-options.ts';
 import { createLateGuard, type LateGuard } from './late-guard.ts';
 import { createVerification, type Verify } from './verification.ts';
 
