@@ -15,17 +15,6 @@ import {
 } from './controlled-kind.ts';
 import { ObjectReporter } from './object-reporter.ts';
 
-interface ControllerOptions {
-  readonly host: Pick<OperatorHost, 'watch' | 'finalizers'>;
-  readonly status: StatusPublisher;
-  readonly events: EventRecorder;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly queueMetrics?: WorkQueueMetrics;
-  /** Interval between updates of statuses. The publisher writes only changes. */
-  readonly reportIntervalMs?: number;
-}
-
 /** An object with the outcome of its last reconciliation. */
 export interface KnownObject<Spec> {
   readonly name: string;
@@ -47,7 +36,7 @@ const RETRY_CAP_MS = 30_000;
  */
 export class Controller<Spec> {
   readonly #kind: ControlledKind<Spec>;
-  readonly #options: ControllerOptions;
+  readonly #options;
   readonly #reporter: ObjectReporter<Spec>;
   readonly #queue: WorkQueue;
   readonly #source: Source<CustomObject<Spec>>;
@@ -57,7 +46,19 @@ export class Controller<Spec> {
   readonly #reconciled = new Set<string>();
   readonly #reconciledListeners = new Set<() => void>();
 
-  constructor(kind: ControlledKind<Spec>, options: ControllerOptions) {
+  constructor(
+    kind: ControlledKind<Spec>,
+    options: {
+      readonly host: Pick<OperatorHost, 'watch' | 'finalizers'>;
+      readonly status: StatusPublisher;
+      readonly events: EventRecorder;
+      readonly clock: Clock;
+      readonly logger: Logger;
+      readonly queueMetrics?: WorkQueueMetrics;
+      /** Interval between updates of statuses. The publisher writes only changes. */
+      readonly reportIntervalMs?: number;
+    },
+  ) {
     this.#kind = kind;
     this.#options = options;
     this.#reporter = new ObjectReporter(kind, options.status, options.events, options.clock);

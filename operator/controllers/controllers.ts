@@ -16,22 +16,6 @@ import { tenantOverrides } from './tenant-override.ts';
 import type { PolicyViews } from './policy-status.ts';
 import type { BillingView } from './views.ts';
 
-export interface ControllersOptions extends ControllerSetOptions, PolicyViews {
-  /** The operator's own namespace. Secrets are read from this namespace only. */
-  readonly namespace: string;
-  readonly settings: SettingsStore;
-  /** The settings without any custom resource. */
-  readonly environment: Settings;
-  readonly delivery: BillingView;
-  /** Records of prices in force, for the next start. */
-  readonly records: PriceRecords;
-  /** Returns whether a metric of this code is in the catalogue. */
-  readonly knowsMetric: (code: string) => boolean;
-  readonly cursors: DestinationCursors;
-  /** True to ignore BillingDestinations that a hub in this cluster has taken; by default false. */
-  readonly leavesToHub?: boolean;
-}
-
 /** The running controllers. */
 export interface Controllers {
   /** Runs until the signal is aborted. Rejects if a controller fails. */
@@ -59,7 +43,24 @@ export interface Controllers {
  * Creates the controllers of the custom resources. They put specs into settings and the engine's
  * state into status.
  */
-export function createControllers(options: ControllersOptions): Controllers {
+export function createControllers(
+  options: ControllerSetOptions &
+    PolicyViews & {
+      /** The operator's own namespace. Secrets are read from this namespace only. */
+      readonly namespace: string;
+      readonly settings: SettingsStore;
+      /** The settings without any custom resource. */
+      readonly environment: Settings;
+      readonly delivery: BillingView;
+      /** Records of prices in force, for the next start. */
+      readonly records: PriceRecords;
+      /** Returns whether a metric of this code is in the catalogue. */
+      readonly knowsMetric: (code: string) => boolean;
+      readonly cursors: DestinationCursors;
+      /** True to ignore BillingDestinations that a hub in this cluster has taken; by default false. */
+      readonly leavesToHub?: boolean;
+    },
+): Controllers {
   const { connection, clock, logger } = options;
   const set = new ControllerSet(options);
   const secrets = new SecretReader(options);

@@ -22,16 +22,6 @@ import {
   unreadSecret,
 } from './secret-reader.ts';
 
-interface MeteringPolicyOptions extends PolicyViews {
-  readonly settings: SettingsStore;
-  /** The settings for fields that the policy leaves out. */
-  readonly environment: Settings;
-  readonly secrets: SecretReader;
-  /** Interval between reads of the Secrets that the policy names. */
-  readonly secretIntervalMs?: number;
-  readonly clock: Clock;
-}
-
 /** The only valid name. */
 export const POLICY_NAME = 'default';
 const RETRY_MS = 10_000;
@@ -41,7 +31,15 @@ const RETRY_MS = 10_000;
  * operator's front page (docs/how-to/operate.md#the-front-page).
  */
 export function meteringPolicies(
-  options: MeteringPolicyOptions,
+  options: PolicyViews & {
+    readonly settings: SettingsStore;
+    /** The settings for fields that the policy leaves out. */
+    readonly environment: Settings;
+    readonly secrets: SecretReader;
+    /** Interval between reads of the Secrets that the policy names. */
+    readonly secretIntervalMs?: number;
+    readonly clock: Clock;
+  },
 ): ControlledKind<MeteringPolicySpec> {
   const { settings, environment, windows, secrets, clock } = options;
   const intervalMs = options.secretIntervalMs ?? SECRET_INTERVAL_MS;

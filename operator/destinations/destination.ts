@@ -70,7 +70,10 @@ export interface Capabilities {
   /** Reports customers in trouble. */
   readonly alerts?: Alerts;
   /** Receives thresholds of budgets. */
-  readonly notices?: Notices;
+  readonly notices?: {
+    /** Reports a threshold that a tenant reached. */
+    notify(notice: BudgetNotice, signal: AbortSignal): Promise<StepOutcome>;
+  };
 }
 
 export interface Customers {
@@ -130,11 +133,6 @@ export interface Alerts {
   publicKey?(signal: AbortSignal): Promise<PublicKeyOutcome>;
   /** Usage that it accepted and found wrong afterwards, newest first (condition `LateRefusals`). */
   lateRefusals?(): readonly LateRefusal[];
-}
-
-export interface Notices {
-  /** Reports a threshold that a tenant reached. */
-  notify(notice: BudgetNotice, signal: AbortSignal): Promise<StepOutcome>;
 }
 
 /** The dependencies of every destination beside its own settings. */

@@ -16,14 +16,6 @@ import { NewestWindows } from './newest-windows.ts';
 import type { PrepaidBalances } from './prepaid.ts';
 import { unitText } from './unit.ts';
 
-export interface StoredAccountsOptions extends AccountSources {
-  readonly ledger: Pick<Ledger, 'head' | 'read' | 'scan' | 'records'>;
-  readonly settings: Pick<SettingsStore, 'current'>;
-  readonly discovery: Pick<Discovery, 'clusters' | 'tenants'>;
-  readonly prepaid: PrepaidBalances;
-  readonly windows: Pick<Collector, 'closedHead' | 'closedUntil' | 'lastWindow'>;
-}
-
 /** The inputs of the current accounts. When one changes, all accounts are rebuilt. */
 interface MadeBy {
   /** The fields of tenants that accounts depend on ({@link tenantsText}). */
@@ -45,7 +37,7 @@ const PLANS_RECORDED_MS = 15_000;
  * date with it. Callers make one call at a time.
  */
 export class StoredAccounts {
-  readonly #options: StoredAccountsOptions;
+  readonly #options;
   #stored = new Map<string, StoredBudget>();
   #madeBy: MadeBy | undefined;
   #remakeAt = Number.POSITIVE_INFINITY;
@@ -54,7 +46,15 @@ export class StoredAccounts {
   #pricesOf: PricesOf = () => undefined;
   readonly #newest = new NewestWindows();
 
-  constructor(options: StoredAccountsOptions) {
+  constructor(
+    options: AccountSources & {
+      readonly ledger: Pick<Ledger, 'head' | 'read' | 'scan' | 'records'>;
+      readonly settings: Pick<SettingsStore, 'current'>;
+      readonly discovery: Pick<Discovery, 'clusters' | 'tenants'>;
+      readonly prepaid: PrepaidBalances;
+      readonly windows: Pick<Collector, 'closedHead' | 'closedUntil' | 'lastWindow'>;
+    },
+  ) {
     this.#options = options;
   }
 

@@ -8,12 +8,10 @@ import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import type { Budget } from '../../model/budget.ts';
 import { decimalFromNanos } from '../../model/decimal.ts';
 import { BudgetAccount } from './account.ts';
-import {
-  BudgetLimiter,
-  type BudgetLimiterOptions,
-  type ReachedThreshold,
-} from './budget-limiter.ts';
+import { BudgetLimiter, type ReachedThreshold } from './budget-limiter.ts';
 import type { StoredBudget } from './make-accounts.ts';
+
+type Notify = ConstructorParameters<typeof BudgetLimiter>[0]['notify'];
 
 const GPU = 'tenant_gpu_hours';
 const NOON = Date.parse('2026-11-21T12:00:00Z');
@@ -61,7 +59,7 @@ type Mishap = 'notified' | 'unreceived' | 'unanswered';
 interface ProcessOptions extends Outside {
   readonly mishaps?: Mishap[];
   readonly isSpared?: boolean;
-  readonly notify?: BudgetLimiterOptions['notify'];
+  readonly notify?: Notify;
 }
 
 function startLimiter(options: ProcessOptions) {
@@ -178,7 +176,7 @@ test('a destination that has it does not get it again while another is down, acr
   const world = outside();
   const requested: (readonly string[])[] = [];
   let isDown = true;
-  const report: BudgetLimiterOptions['notify'] = async (_, reportedTo) => {
+  const report: Notify = async (_, reportedTo) => {
     requested.push([...reportedTo]);
     if (!isDown) return { kind: 'notified' };
     return { kind: 'waiting', notified: ['up'], reason: 'down: it does not answer' };
@@ -218,7 +216,7 @@ test('a threshold that was reported before an upgrade is reported again', async 
 test('a destination that had a threshold before an upgrade gets it again', async () => {
   const world = outside();
   const requested: (readonly string[])[] = [];
-  const notify: BudgetLimiterOptions['notify'] = async (_, notifiedTo) => {
+  const notify: Notify = async (_, notifiedTo) => {
     requested.push([...notifiedTo]);
     return { kind: 'waiting', notified: ['up'], reason: 'down: it does not answer' };
   };

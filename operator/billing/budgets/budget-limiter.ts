@@ -32,24 +32,6 @@ export type NotifyOutcome =
   | { readonly kind: 'notified' }
   | { readonly kind: 'waiting'; readonly notified: readonly string[]; readonly reason: string };
 
-export interface BudgetLimiterOptions {
-  readonly ledger: RecordStore;
-  readonly enforcement: Pick<Enforcement, 'applyBudgets' | 'limitedByBudgets'>;
-  /** Returns true for a tenant that is only warned, whatever its budget asks for. */
-  readonly isSpared: (tenant: string) => boolean;
-  /**
-   * Reports a threshold to every destination outside `reportedTo`. On `waiting` it is retried with
-   * the same id.
-   */
-  readonly notify: (
-    reached: ReachedThreshold,
-    reportedTo: ReadonlySet<string>,
-  ) => Promise<NotifyOutcome>;
-  readonly clock: Clock;
-  readonly random: () => number;
-  readonly logger: Pick<Logger, 'info' | 'warn' | 'error'>;
-}
-
 const REPORTED_AT_ONCE = 4;
 const RETRY = { baseMs: 1_000, capMs: 60_000 };
 
@@ -58,7 +40,7 @@ const RETRY = { baseMs: 1_000, capMs: 60_000 };
  * (docs/how-to/budgets.md#thresholds). Records each decision durably before it acts.
  */
 export class BudgetLimiter {
-  readonly #options: BudgetLimiterOptions;
+  readonly #options;
   /** Undefined until the records are read. */
   #memories: Map<string, BudgetMemory> | undefined;
   #stored: ReadonlyMap<string, StoredBudget> = new Map();
@@ -69,7 +51,23 @@ export class BudgetLimiter {
   #queue: Promise<unknown> = Promise.resolve();
   #wake = new AbortController();
 
-  constructor(options: BudgetLimiterOptions) {
+  constructor(options: {
+    readonly ledger: RecordStore;
+    readonly enforcement: Pick<Enforcement, 'applyBudgets' | 'limitedByBudgets'>;
+    /** Returns true for a tenant that is only warned, whatever its budget asks for. */
+    readonly isSpared: (tenant: string) => boolean;
+    /**
+     * Reports a threshold to every destination outside `reportedTo`. On `waiting` it is retried with
+     * the same id.
+     */
+    readonly notify: (
+      reached: ReachedThreshold,
+      reportedTo: ReadonlySet<string>,
+    ) => Promise<NotifyOutcome>;
+    readonly clock: Clock;
+    readonly random: () => number;
+    readonly logger: Pick<Logger, 'info' | 'warn' | 'error'>;
+  }) {
     this.#options = options;
   }
 

@@ -4,12 +4,6 @@ import { DESTINATIONS } from '../../destinations/registry.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
 import { gaugesBy, gaugesIn } from '../../telemetry/gauges.ts';
 
-export interface EnforcementMetrics {
-  readonly received: (provider: DestinationType, outcome: string) => void;
-  readonly applied: (seconds: number) => void;
-  readonly failed: () => void;
-}
-
 /** Registers the metrics of enforcement. */
 export function createEnforcementMetrics(
   registry: Registry,
@@ -18,7 +12,7 @@ export function createEnforcementMetrics(
     readonly suspendedClusters: () => number;
     readonly pending: () => number;
   },
-): EnforcementMetrics {
+) {
   const registers = [registry];
   const messages = new Counter({
     name: 'meterfeed_webhook_messages_total',
@@ -58,8 +52,8 @@ export function createEnforcementMetrics(
     gauges.pending,
   );
   return {
-    received: (provider, outcome) => messages.inc({ provider, outcome }),
-    applied: (seconds) => applied.observe(seconds),
+    received: (provider: DestinationType, outcome: string) => messages.inc({ provider, outcome }),
+    applied: (seconds: number) => applied.observe(seconds),
     failed: () => failures.inc(),
   };
 }

@@ -13,7 +13,7 @@ import type { QueryCurrentAlerts } from '../../destinations/destination.ts';
 import { definitionOf, DESTINATIONS } from '../../destinations/registry.ts';
 import type { SignedRequest } from '../../destinations/signatures.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
-import { createEnforcementMetrics, type EnforcementMetrics } from './enforcement-metrics.ts';
+import { createEnforcementMetrics } from './enforcement-metrics.ts';
 import { recordBudgetStates } from './record-budget-states.ts';
 import { Inbox, type InboxOptions, type InboxOutcome } from './inbox.ts';
 import { type QueryKeys, PinnedKeys } from './states/pinned-keys.ts';
@@ -41,25 +41,6 @@ export interface TenantBillingState extends EffectiveState {
   readonly sources: readonly SourceEntry[];
 }
 
-export interface EnforcementOptions {
-  readonly ledger: RecordStore;
-  readonly connection: Pick<Connection, 'request'>;
-  readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
-  readonly discovery: Pick<Discovery, 'known' | 'clusters' | 'tenants' | 'runPass' | 'subscribe'>;
-  readonly sources: Pick<DiscoverySources, 'namespaces' | 'statefulSets' | 'deployments'>;
-  readonly queryCustomer: QueryCustomer;
-  readonly queryCurrentAlerts: QueryCurrentAlerts;
-  readonly queryKeys: QueryKeys;
-  readonly report: InboxOptions['report'];
-  readonly events: Pick<EventRecorder, 'record'>;
-  /** Resolves after the first read of custom resources: an override may exempt a tenant cluster. */
-  readonly overridesKnown: (signal: AbortSignal) => Promise<void>;
-  readonly queueMetrics?: WorkQueueMetrics;
-  readonly registry: Registry;
-  readonly clock: Clock;
-  readonly logger: Logger;
-}
-
 const PRUNE_INTERVAL_MS = 3_600_000;
 const PASS_RETRY_MS = 1_000;
 
@@ -68,18 +49,35 @@ const PASS_RETRY_MS = 1_000;
  * (docs/how-to/enforcement.md). Call {@link load} first.
  */
 export class Enforcement {
-  readonly #options: EnforcementOptions;
+  readonly #options;
   readonly #store: StateStore;
   readonly #seen: SeenAlerts;
   readonly #customers: TenantsByCustomer;
-  readonly #metrics: EnforcementMetrics;
+  readonly #metrics: ReturnType<typeof createEnforcementMetrics>;
   readonly #marking: Marking;
   readonly #inbox: Inbox;
   readonly #poller: AlertPoller;
   /** True when tenant clusters are known with their overrides. No object is marked before. */
   #mayMark = false;
 
-  constructor(options: EnforcementOptions) {
+  constructor(options: {
+    readonly ledger: RecordStore;
+    readonly connection: Pick<Connection, 'request'>;
+    readonly settings: Pick<SettingsStore, 'current' | 'subscribe'>;
+    readonly discovery: Pick<Discovery, 'known' | 'clusters' | 'tenants' | 'runPass' | 'subscribe'>;
+    readonly sources: Pick<DiscoverySources, 'namespaces' | 'statefulSets' | 'deployments'>;
+    readonly queryCustomer: QueryCustomer;
+    readonly queryCurrentAlerts: QueryCurrentAlerts;
+    readonly queryKeys: QueryKeys;
+    readonly report: InboxOptions['report'];
+    readonly events: Pick<EventRecorder, 'record'>;
+    /** Resolves after the first read of custom resources: an override may exempt a tenant cluster. */
+    readonly overridesKnown: (signal: AbortSignal) => Promise<void>;
+    readonly queueMetrics?: WorkQueueMetrics;
+    readonly registry: Registry;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  }) {
     const { ledger, settings, discovery, registry, clock, logger } = options;
     this.#options = options;
     this.#store = new StateStore(ledger);

@@ -41,21 +41,6 @@ interface SumRow {
   readonly cost?: string;
 }
 
-interface FocusFileOptions {
-  readonly month: BillingMonth;
-  /** Whether all windows of the month are closed. The rounding of invoice lines is known then. */
-  readonly closed: boolean;
-  readonly add: AddUsage;
-  /** The late usage of a month. */
-  readonly late: (month: string) => Promise<Pick<LateUsage, 'brought' | 'moved'>>;
-  readonly pricesOf: PricesOf;
-  /** Whether usage of a metric is charged; informational metrics are not. */
-  readonly isCharged: (metric: string) => boolean;
-  /** Whether GPU downtime has rows. */
-  readonly hasDowntime: boolean;
-  readonly names: FocusNames;
-}
-
 /** The rows whose ChargePeriodStart is on one day. */
 export interface FocusDay {
   /** `2026-11-21`. */
@@ -70,12 +55,25 @@ export interface FocusDay {
 
 /** The FOCUS rows of a month (docs/reference/focus.md). */
 export class FocusFile {
-  readonly #options: FocusFileOptions;
+  readonly #options;
   readonly #charged = new ExactSums();
   readonly #unpriced = new ExactSums();
   readonly #notCharged = new ExactSums();
 
-  constructor(options: FocusFileOptions) {
+  constructor(options: {
+    readonly month: BillingMonth;
+    /** Whether all windows of the month are closed. The rounding of invoice lines is known then. */
+    readonly closed: boolean;
+    readonly add: AddUsage;
+    /** The late usage of a month. */
+    readonly late: (month: string) => Promise<Pick<LateUsage, 'brought' | 'moved'>>;
+    readonly pricesOf: PricesOf;
+    /** Whether usage of a metric is charged; informational metrics are not. */
+    readonly isCharged: (metric: string) => boolean;
+    /** Whether GPU downtime has rows. */
+    readonly hasDowntime: boolean;
+    readonly names: FocusNames;
+  }) {
     this.#options = options;
   }
 

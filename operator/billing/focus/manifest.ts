@@ -14,7 +14,14 @@ export interface FileEntry {
   readonly sha256: string;
 }
 
-interface ManifestParts {
+/** What no file of meterfeed contains (docs/reference/focus.md#what-cannot-be-known). */
+const AMOUNTS = 'exclusive of taxes, and of discounts, credits and fees of the billing system';
+
+/**
+ * The description of the files of a month, for JSON (docs/reference/focus.md#manifest). It is
+ * complete when the month is closed and all of its usage was measured and has a price.
+ */
+export function manifestOf(parts: {
   /** The version of meterfeed. */
   readonly version: string;
   readonly month: BillingMonth;
@@ -28,16 +35,7 @@ interface ManifestParts {
   readonly sums: FocusSums;
   /** What was not measured; undefined for a month of which gaps are no longer stored. */
   readonly gaps?: { readonly open: readonly unknown[]; readonly ended: readonly unknown[] };
-}
-
-/** What no file of meterfeed contains (docs/reference/focus.md#what-cannot-be-known). */
-const AMOUNTS = 'exclusive of taxes, and of discounts, credits and fees of the billing system';
-
-/**
- * The description of the files of a month, for JSON (docs/reference/focus.md#manifest). It is
- * complete when the month is closed and all of its usage was measured and has a price.
- */
-export function manifestOf(parts: ManifestParts): object {
+}): object {
   const { version, month, tenant, closed, since, now, files, sums, gaps } = parts;
   const measured = since !== undefined && since <= month.from;
   const isGapless = gaps?.open.length === 0 && gaps.ended.length === 0;

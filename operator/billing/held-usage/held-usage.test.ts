@@ -7,7 +7,7 @@ import { useLedgers } from '../../ledger/testing/use-ledgers.ts';
 import { correctionOf } from '../../model/correction.ts';
 import { deriveEventId } from '../../model/event-id.ts';
 import type { UsageEvent } from '../../model/event.ts';
-import type { HeldUsage, HeldUsageOptions } from './ledger-held-usage.ts';
+import type { HeldUsage } from './ledger-held-usage.ts';
 import { loadHeldUsage } from './testing/held-usage.ts';
 
 const used = useLedgers();
@@ -24,7 +24,10 @@ function pushed(tenant: string, change: Partial<UsageEvent> = {}): UsageEvent {
   return { ...event, id: change.id ?? deriveEventId(event) };
 }
 
-async function world(ledger: Ledger = createMemoryLedger(), change?: Partial<HeldUsageOptions>) {
+async function world(
+  ledger: Ledger = createMemoryLedger(),
+  change?: Parameters<typeof loadHeldUsage>[1],
+) {
   const held = await loadHeldUsage(ledger, {
     isDiscovered: (tenant) => tenant === KNOWN,
     ...change,

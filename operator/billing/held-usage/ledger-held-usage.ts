@@ -19,25 +19,13 @@ const CHUNK = 500;
 /** Older windows are refused, with all their ids (docs/reference/events.md#pushed-events). */
 const MAX_AGE_MS = 34 * 24 * 3_600_000;
 
-export interface HeldUsageOptions {
-  readonly ledger: Ledger;
-  readonly clock: Pick<Clock, 'now'>;
-  readonly unknownTenants: () => 'hold' | 'create';
-  /** Returns true when discovery knows the tenant. */
-  readonly isDiscovered: (tenant: string) => boolean;
-  /** Resolves to true when a destination has served the tenant before as a customer. */
-  readonly wasServed: (tenant: string) => Promise<boolean>;
-  /** Returns true when the collector measures such events of the tenant itself. */
-  readonly isMeasuredHere: (event: UsageEvent) => boolean;
-}
-
 /**
  * Appends pushed events to the ledger. Holds those of unknown tenants durably in records, where no
  * destination sees them. They wait until discovery finds the tenant, or somebody releases, renames
  * or discards them (docs/reference/events.md#unknown-tenants).
  */
 export class HeldUsage {
-  readonly #options: HeldUsageOptions;
+  readonly #options;
   readonly #records: HeldRecords;
   readonly #lock = new SharedLock();
   readonly #held = new Map<string, { events: number; since: number }>();
@@ -45,7 +33,17 @@ export class HeldUsage {
   /** The tenant of each held id, and of each used id that the ledger lacks in its pushed form. */
   readonly #ids = new Map<string, { readonly kind: 'held' | 'used'; readonly tenant: string }>();
 
-  constructor(options: HeldUsageOptions) {
+  constructor(options: {
+    readonly ledger: Ledger;
+    readonly clock: Pick<Clock, 'now'>;
+    readonly unknownTenants: () => 'hold' | 'create';
+    /** Returns true when discovery knows the tenant. */
+    readonly isDiscovered: (tenant: string) => boolean;
+    /** Resolves to true when a destination has served the tenant before as a customer. */
+    readonly wasServed: (tenant: string) => Promise<boolean>;
+    /** Returns true when the collector measures such events of the tenant itself. */
+    readonly isMeasuredHere: (event: UsageEvent) => boolean;
+  }) {
     this.#options = options;
     this.#records = new HeldRecords(options.ledger);
   }

@@ -15,8 +15,10 @@ export type GpuKey = (typeof GPU_KEYS)[number];
 /** The `tenant` of GPU time that no tenant had. */
 export const UNASSIGNED = 'unassigned';
 
-/** GPU-hours of a group, each figure rounded once. */
-export interface GpuFigures {
+/** One row of the answer: GPU-hours of a group, each figure rounded once. */
+export interface GpuSumRow {
+  /** The values in the order of the keys. */
+  readonly keys: readonly string[];
   readonly delivered: Decimal;
   readonly healthy: Decimal;
   readonly reserved: Decimal;
@@ -29,11 +31,6 @@ export interface GpuFigures {
   readonly measured: Decimal;
   /** GPU-hours installed in all nodes; 0 unless the group contains rows without a tenant. */
   readonly installed: Decimal;
-}
-
-/** One row of the answer: its values in the order of the keys. */
-export interface GpuSumRow extends GpuFigures {
-  readonly keys: readonly string[];
 }
 
 interface Sum {

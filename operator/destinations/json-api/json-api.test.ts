@@ -7,7 +7,7 @@ import {
 } from '../../outbound/testing/test-server.ts';
 import { createTestContext } from '../testing/context.ts';
 import { type ApiAnswer, failedStep, reasonOf, type Vendor } from './answer.ts';
-import { JsonApi, type JsonApiOptions, listPages } from './json-api.ts';
+import { JsonApi, listPages } from './json-api.ts';
 
 const { signal } = new AbortController();
 const VENDOR: Vendor = {
@@ -32,7 +32,7 @@ afterEach(async () => {
 async function start(
   answer: Responder,
   vendor: Partial<Vendor> = {},
-  options: Partial<JsonApiOptions> = {},
+  options: Partial<ConstructorParameters<typeof JsonApi>[0]> = {},
 ): Promise<JsonApi> {
   server = await startTestServer(answer);
   const { outbound, clock } = createTestContext();

@@ -14,25 +14,6 @@ import {
   type Vendor,
 } from './answer.ts';
 
-export interface JsonApiOptions {
-  /** The name of the destination, for metrics. */
-  readonly name: string;
-  readonly url: string;
-  readonly credential: Secret;
-  readonly outbound: Outbound;
-  readonly clock: Clock;
-  readonly vendor: Vendor;
-  /** Headers of every request, beside the credential. */
-  readonly headers: HttpHeaders;
-  /** Media type of bodies, for vendors that accept none on requests without a body. */
-  readonly bodyType?: string;
-  readonly connections?: number;
-  /** Waits for the rate limit before each request. Rejects when the signal aborts. */
-  readonly rateLimit?: (path: string, signal: AbortSignal) => Promise<void>;
-  /** Receives the headers of every answer. */
-  readonly onAnswer?: (headers: HttpHeaders) => void;
-}
-
 export interface ApiRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** The path with its query. */
@@ -46,12 +27,29 @@ export interface ApiRequest {
 
 /** A billing system's API: one attempt for each request, and one set of rules for all answers. */
 export class JsonApi {
-  readonly #options: JsonApiOptions;
+  readonly #options;
   readonly #http: HttpClient;
   /** The number of used-up idempotency keys, by action. */
   readonly #spentKeys = new Map<string, number>();
 
-  constructor(options: JsonApiOptions) {
+  constructor(options: {
+    /** The name of the destination, for metrics. */
+    readonly name: string;
+    readonly url: string;
+    readonly credential: Secret;
+    readonly outbound: Outbound;
+    readonly clock: Clock;
+    readonly vendor: Vendor;
+    /** Headers of every request, beside the credential. */
+    readonly headers: HttpHeaders;
+    /** Media type of bodies, for vendors that accept none on requests without a body. */
+    readonly bodyType?: string;
+    readonly connections?: number;
+    /** Waits for the rate limit before each request. Rejects when the signal aborts. */
+    readonly rateLimit?: (path: string, signal: AbortSignal) => Promise<void>;
+    /** Receives the headers of every answer. */
+    readonly onAnswer?: (headers: HttpHeaders) => void;
+  }) {
     const { name, url, outbound, connections } = options;
     this.#options = options;
     this.#http = outbound.client({
@@ -132,7 +130,8 @@ export class JsonApi {
   }
 }
 
-export interface Pages {
+/** Returns every item of a list, page after page. */
+export async function listPages(pages: {
   /** The items' name in reasons, such as `subscriptions`. */
   readonly what: string;
   /** The field with a page's items. */
@@ -143,10 +142,7 @@ export interface Pages {
   /** Returns where the next page begins; undefined after the last. */
   readonly next: (body: JsonObject, items: readonly JsonObject[]) => string | undefined;
   readonly notTheirs: ApiFailure;
-}
-
-/** Returns every item of a list, page after page. */
-export async function listPages(pages: Pages): Promise<ApiList> {
+}): Promise<ApiList> {
   const items: JsonObject[] = [];
   let cursor: string | undefined;
   for (let page = 1; page <= pages.maxPages; page += 1) {

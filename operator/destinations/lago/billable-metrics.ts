@@ -88,7 +88,7 @@ export async function ensureMetrics(
       continue;
     }
     if (answer.kind !== 'refused') return answer;
-    if (isTaken(answer, 'code')) raced = true;
+    if (isTaken(answer)) raced = true;
     else {
       unusable.set(metric.code, `metric "${metric.code}" was not created: ${answer.reason}`);
       logger.warn(`[bootstrap] warning: metric "${metric.code}": ${answer.reason}`);

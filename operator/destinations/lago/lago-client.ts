@@ -152,9 +152,9 @@ function codeOf({ body }: ErrorAnswer): string {
   return typeof body?.['code'] === 'string' ? body['code'] : '';
 }
 
-/** Returns whether a refusal reports that the value of a field is taken. */
-export function isTaken(refusal: ApiRefusal, field: string): boolean {
-  return textsOf(refusal.details, field).includes('value_already_exist');
+/** Returns whether a refusal reports that the code is taken. */
+export function isTaken({ details }: ApiRefusal): boolean {
+  return textsOf(details, 'code').includes('value_already_exist');
 }
 
 /** Translates an unexpected answer into a failed step. Unknown path: a wrong URL; else final. */

@@ -205,7 +205,7 @@ export class LagoLate implements LateBiller {
     };
     const answer = await client.call('POST', '/add_ons', { add_on }, signal);
     if (answer.kind === 'ok') return undefined;
-    return answer.kind === 'refused' && isTaken(answer, 'code') ? undefined : answer;
+    return answer.kind === 'refused' && isTaken(answer) ? undefined : answer;
   }
 
   /** Returns final invoices since a moment with the usage fees of a subscription, newest first. */

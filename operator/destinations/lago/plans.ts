@@ -102,7 +102,7 @@ export class LagoPlans {
     };
     const answer = await this.#client.call('POST', '/plans', { plan }, signal);
     if (answer.kind === 'ok') this.#logger.info(`[bootstrap] created plan "${code}"`);
-    else if (answer.kind !== 'refused' || !isTaken(answer, 'code')) return answer;
+    else if (answer.kind !== 'refused' || !isTaken(answer)) return answer;
     return this.#read(code, signal);
   }
 
@@ -132,7 +132,7 @@ export class LagoPlans {
         continue;
       }
       if (answer.kind !== 'refused') return answer;
-      if (isTaken(answer, 'code')) continue;
+      if (isTaken(answer)) continue;
       if (answer.code !== 'resource_not_found') return answer;
       const lacking = missing.map((metric) => metric.code).join(', ');
       this.#logger.warn(

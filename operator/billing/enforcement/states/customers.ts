@@ -24,15 +24,7 @@ export type TenantsOfCustomer =
   | { readonly kind: 'failed'; readonly reason: string };
 
 /** Maps the customers of billing systems to tenants. */
-export interface TenantsByCustomer {
-  tenantsOf(
-    provider: DestinationType,
-    customer: AlertCustomer,
-    signal: AbortSignal,
-  ): Promise<TenantsOfCustomer>;
-  /** Replaces everything known by the records of the ledger. Throws when it cannot be read. */
-  load(): Promise<void>;
-}
+export type TenantsByCustomer = ReturnType<typeof createCustomers>;
 
 /**
  * Finds the tenants of a customer. The first of these answers wins:
@@ -48,7 +40,7 @@ export function createCustomers(options: {
   /** Tenants that have a billing state. */
   readonly hasState: (tenant: string) => boolean;
   readonly query: QueryCustomer;
-}): TenantsByCustomer {
+}) {
   const { tenants, query } = options;
   /** The tenants of a customer, as a JSON list. */
   const learnt = new Map<string, string>();
@@ -77,13 +69,18 @@ export function createCustomers(options: {
   };
 
   return {
-    load: async () => {
+    /** Replaces everything known by the records of the ledger. Throws when it cannot be read. */
+    load: async (): Promise<void> => {
       learnt.clear();
       for await (const [key, list] of options.ledger.records(PREFIX)) {
         learnt.set(key.slice(PREFIX.length), list);
       }
     },
-    tenantsOf: async (provider, customer, signal) => {
+    tenantsOf: async (
+      provider: DestinationType,
+      customer: AlertCustomer,
+      signal: AbortSignal,
+    ): Promise<TenantsOfCustomer> => {
       // When customers are named like their tenants, no other tenant may pin the name of a known
       // one.
       const isNamesake = customer.id === customer.tenant && isKnown(customer.tenant ?? '');

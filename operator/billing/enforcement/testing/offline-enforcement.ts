@@ -7,7 +7,7 @@ import type { Source } from '../../../kubernetes/source.ts';
 import { createCapturingLogger } from '../../../kubernetes/testing/capturing-logger.ts';
 import type { Ledger } from '../../../ledger/ledger.ts';
 import type { Clock } from '../../../telemetry/clock.ts';
-import { Enforcement, type EnforcementOptions } from '../enforcement.ts';
+import { Enforcement } from '../enforcement.ts';
 import type { QueryKeys } from '../states/pinned-keys.ts';
 
 /** Enforcement without any Kubernetes: messages, states and what is stored of them are real. */
@@ -21,7 +21,7 @@ export async function createOfflineEnforcement(options: {
   readonly queryCustomer?: () => Promise<CustomerAnswer>;
   readonly queryKeys?: QueryKeys;
   readonly queryCurrentAlerts?: QueryCurrentAlerts;
-  readonly report?: EnforcementOptions['report'];
+  readonly report?: ConstructorParameters<typeof Enforcement>[0]['report'];
   readonly registry?: Registry;
 }): Promise<Enforcement> {
   const { ledger, settings, clock } = options;

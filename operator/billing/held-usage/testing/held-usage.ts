@@ -1,11 +1,11 @@
 import type { Ledger } from '../../../ledger/ledger.ts';
 import { systemClock } from '../../../telemetry/system-clock.ts';
-import { HeldUsage, type HeldUsageOptions } from '../ledger-held-usage.ts';
+import { HeldUsage } from '../ledger-held-usage.ts';
 
 /** Held usage on a ledger, where nobody is known but those whom a test makes known. */
 export async function loadHeldUsage(
   ledger: Ledger,
-  change: Partial<HeldUsageOptions> = {},
+  change: Partial<ConstructorParameters<typeof HeldUsage>[0]> = {},
 ): Promise<HeldUsage> {
   const held = new HeldUsage({
     ledger,
