@@ -1,5 +1,5 @@
 import type { ErrorRequestHandler } from 'express';
-import { LedgerReadError } from '../ledger/ledger.ts';
+import { LedgerReadError, type WriteOutcome } from '../ledger/ledger.ts';
 import { CauseLog } from '../telemetry/cause-log.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -28,6 +28,12 @@ export function badRequest(message: string): Problem {
 /** Try again after a number of seconds: 503, or 429 when the client itself is the cause. */
 export function tryLater(status: 429 | 503, seconds: number, message: string): Problem {
   return new Problem(status, message, { 'Retry-After': String(seconds) });
+}
+
+/** Throws 503 when the ledger did not take a write. `effect` says what the client must know. */
+export function refuseUnwritten(outcome: WriteOutcome, effect: string): void {
+  if (outcome.kind !== 'failed') return;
+  throw tryLater(503, 5, `ledger write failed: ${outcome.message}: ${effect}`);
 }
 
 /**

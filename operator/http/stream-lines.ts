@@ -20,6 +20,43 @@ export async function streamLines(response: Response, lines: AsyncIterable<strin
   await pipeline(Readable.from(resume(first.value, chunks), { objectMode: false }), response);
 }
 
+/**
+ * Sends an object with `lists` and `rows` as its last fields. Each of their items is JSON text,
+ * since they have exact decimals, which JSON.stringify would round. Rows are made as they are sent.
+ */
+export async function sendRows(
+  response: Response,
+  head: object,
+  rows: Iterable<string>,
+  lists: Readonly<Record<string, readonly string[]>> = {},
+): Promise<void> {
+  const fields = Object.entries(lists).map(([name, items]) => `"${name}":[${items.join(',')}],`);
+  response.type('application/json');
+  await streamLines(
+    response,
+    (async function* lines() {
+      yield `${JSON.stringify(head).slice(0, -1)},${fields.join('')}"rows":[`;
+      let separator = '';
+      for (const row of rows) {
+        yield separator + row;
+        separator = ',';
+      }
+      yield ']}\n';
+    })(),
+  );
+}
+
+/** Sends JSON texts as lines. They are made as they are sent. */
+export async function sendNdjson(response: Response, rows: Iterable<string>): Promise<void> {
+  response.type('application/x-ndjson');
+  await streamLines(
+    response,
+    (async function* lines() {
+      for (const row of rows) yield `${row}\n`;
+    })(),
+  );
+}
+
 async function* resume<T>(first: T, following: AsyncIterable<T>): AsyncGenerator<T> {
   yield first;
   yield* following;

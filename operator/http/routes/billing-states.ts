@@ -1,12 +1,11 @@
 import type { Request } from 'express';
 import { BILLING_STATES, type BillingState } from '../../settings/settings.ts';
 import type { TenantBillingState } from '../../billing/enforcement/enforcement.ts';
-import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { quote } from '../../model/validate-event.ts';
 import { ofOperator } from '../fleet/dispatch.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { isoTime } from '../presentation.ts';
-import { badRequest, tryLater } from '../problem.ts';
+import { badRequest, refuseUnwritten } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
 import { readBody, readFields, refuseBody } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
@@ -54,7 +53,8 @@ export function billingStateRoutes(
           readQuery(request, []);
           const tenant = knownTenant(context, request);
           const { state, reason } = readState(request);
-          written(await enforcement().setManual(tenant, state, reason));
+          const outcome = await enforcement().setManual(tenant, state, reason);
+          refuseUnwritten(outcome, 'nothing was changed');
           logger.info('[http] an operator set a billing state', { tenant, state, reason });
           response.json(showState(views.billingState(tenant)));
         },
@@ -71,7 +71,7 @@ export function billingStateRoutes(
         async (request, response) => {
           readQuery(request, []);
           const tenant = knownTenant(context, request);
-          written(await enforcement().clearManual(tenant));
+          refuseUnwritten(await enforcement().clearManual(tenant), 'nothing was changed');
           logger.info('[http] an operator cleared a billing state', { tenant });
           response.json(showState(views.billingState(tenant)));
         },
@@ -121,10 +121,4 @@ function readState(request: Request): { readonly state: BillingState; readonly r
   throw badRequest(
     `not a reason: reason: ${quote(reason)}: give a text of at most ${LONGEST_REASON} characters`,
   );
-}
-
-function written(outcome: WriteOutcome): void {
-  if (outcome.kind === 'failed') {
-    throw tryLater(503, 5, `ledger write failed: ${outcome.message}: nothing was changed`);
-  }
 }

@@ -6,7 +6,7 @@ import type { TokenCost } from '../../billing/usage/token-costs.ts';
 import type { TimeRange } from '../../model/window.ts';
 import { type CsvFile, sendCsv } from '../csv.ts';
 import { jsonWithDecimals } from '../presentation.ts';
-import { streamLines } from '../stream-lines.ts';
+import { sendNdjson, sendRows } from '../stream-lines.ts';
 
 /** What the usage of a range costs. */
 export interface CostAnswer {
@@ -21,7 +21,7 @@ export interface CostAnswer {
 }
 
 /** Sends an answer in the requested format. */
-export const COST_SENDERS = { json: sendJson, csv: sendTable, ndjson: sendNdjson } as const;
+export const COST_SENDERS = { json: sendJson, csv: sendTable, ndjson: sendLines } as const;
 
 /** `file` is the CSV format of the request. */
 function sendTable(
@@ -43,29 +43,22 @@ function sendTable(
   });
 }
 
-async function sendNdjson(response: Response, { groupBy, rows }: CostAnswer): Promise<void> {
-  response.type('application/x-ndjson');
-  await streamLines(
+function sendLines(response: Response, { groupBy, rows }: CostAnswer): Promise<void> {
+  return sendNdjson(
     response,
-    (async function* lines() {
-      for (const row of rows) yield `${rowJson(groupBy, row)}\n`;
-    })(),
+    rows.values().map((row) => rowJson(groupBy, row)),
   );
 }
 
-/**
- * Written row by row: quantities and costs are exact decimals that JSON.stringify rounds.
- * `tokenCosts` is absent from the answer if empty.
- */
-async function sendJson(
+/** `tokenCosts` is absent from the answer if empty. */
+function sendJson(
   response: Response,
   answer: CostAnswer & { readonly tokenCosts: readonly TokenCost[] },
 ): Promise<void> {
   const { range, groupBy, rows, note, warnings, plansWithoutPrices } = answer;
   const models = answer.tokenCosts.map(tokenCostJson);
-  const tokens = models.length === 0 ? '' : `,"token_costs":[${models.join(',')}]`;
   const unpriced = plansWithoutPrices.toSorted();
-  const head = JSON.stringify({
+  const head = {
     from: new Date(range.from).toISOString(),
     to: new Date(range.to).toISOString(),
     group_by: groupBy,
@@ -73,22 +66,14 @@ async function sendJson(
     note,
     warnings,
     ...(unpriced.length > 0 && { plans_without_prices: unpriced }),
-  });
+  };
   const amounts = costAmounts(rows).map(({ currency, cost }) =>
     jsonWithDecimals({ currency, digits: cost.digits }, { cost: textOf(cost) }),
   );
   const totals = costTotals(rows).map((total) => figuresJson({}, total));
-  response.type('application/json');
-  await streamLines(
-    response,
-    (async function* lines() {
-      yield `${head.slice(0, -1)},"amounts":[${amounts.join(',')}],"totals":[${totals.join(',')}]${tokens},"rows":[`;
-      for (const [index, row] of rows.entries()) {
-        yield `${index === 0 ? '' : ','}${rowJson(groupBy, row)}`;
-      }
-      yield ']}\n';
-    })(),
-  );
+  const texts = rows.values().map((row) => rowJson(groupBy, row));
+  const lists = { amounts, totals, ...(models.length > 0 && { token_costs: models }) };
+  return sendRows(response, head, texts, lists);
 }
 
 function rowJson(groupBy: readonly string[], row: CostRow): string {

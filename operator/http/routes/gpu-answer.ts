@@ -3,7 +3,7 @@ import type { GpuKey, GpuSumRow } from '../../billing/usage/gpu-sums.ts';
 import type { TimeRange } from '../../model/window.ts';
 import { type CsvFile, sendCsv } from '../csv.ts';
 import { jsonWithDecimals } from '../presentation.ts';
-import { streamLines } from '../stream-lines.ts';
+import { sendNdjson, sendRows } from '../stream-lines.ts';
 
 /** The GPU-hours of a range. */
 interface GpuAnswer {
@@ -20,7 +20,7 @@ interface GpuAnswer {
 }
 
 /** Sends an answer in the requested format. */
-export const GPU_SENDERS = { json: sendJson, csv: sendTable, ndjson: sendNdjson } as const;
+export const GPU_SENDERS = { json: sendJson, csv: sendTable, ndjson: sendLines } as const;
 
 /** The utilization of GPUs that nothing measured; unknown is not zero. */
 const UNKNOWN = 'unknown';
@@ -53,41 +53,28 @@ function sendTable(
   });
 }
 
-async function sendNdjson(response: Response, answer: GpuAnswer): Promise<void> {
-  response.type('application/x-ndjson');
-  await streamLines(
+function sendLines(response: Response, answer: GpuAnswer): Promise<void> {
+  return sendNdjson(
     response,
-    (async function* lines() {
-      for (const row of answer.rows) yield `${rowJson(answer, row)}\n`;
-    })(),
+    answer.rows.values().map((row) => rowJson(answer, row)),
   );
 }
 
-/** Written row by row: the figures are exact decimals, which JSON.stringify would round. */
-async function sendJson(response: Response, answer: GpuAnswer): Promise<void> {
+function sendJson(response: Response, answer: GpuAnswer): Promise<void> {
   const { range, groupBy, rows, totals, ofEverybody, since, note } = answer;
-  const head = JSON.stringify({
+  const head = {
     from: new Date(range.from).toISOString(),
     to: new Date(range.to).toISOString(),
     group_by: groupBy,
     unit: 'gpu-hours',
     measured_since: since,
     note,
-  });
+  };
   const models = totals.map((total) =>
     figuresJson({ gpu_type: total.keys[0] }, total, ofEverybody),
   );
-  response.type('application/json');
-  await streamLines(
-    response,
-    (async function* lines() {
-      yield `${head.slice(0, -1)},"totals":[${models.join(',')}],"rows":[`;
-      for (const [index, row] of rows.entries()) {
-        yield `${index === 0 ? '' : ','}${rowJson(answer, row)}`;
-      }
-      yield ']}\n';
-    })(),
-  );
+  const texts = rows.values().map((row) => rowJson(answer, row));
+  return sendRows(response, head, texts, { totals: models });
 }
 
 function rowJson(answer: GpuAnswer, row: GpuSumRow): string {

@@ -14,7 +14,7 @@ import { FILTER_PARAMETERS, pathParameter, readChoice, readFilter, readQuery } f
 import type { Route, RouteContext } from '../route.ts';
 import { tenantOf } from '../scope.ts';
 import { SharedAnswers } from '../shared-answers.ts';
-import { streamLines } from '../stream-lines.ts';
+import { sendRows } from '../stream-lines.ts';
 import {
   addUsage,
   MAX_ROWS,
@@ -86,8 +86,7 @@ export function monthRoute(context: RouteContext, scans: Scans): Route {
         const freshness = { head: ledger.head(), maxAgeMs: readMaxAge(request) };
         const answer = await (freshness.maxAgeMs > 0 ? shared.get(key, freshness, make) : make());
         if (format === 'csv') return sendTable(response, file, groupBy, answer.rows);
-        response.type('application/json');
-        await streamLines(response, lines(month, groupBy, answer));
+        await sendJson(response, month, groupBy, answer);
       },
     ],
   };
@@ -133,14 +132,14 @@ function sendTable(
   });
 }
 
-/** Written row by row: the quantities are exact decimals. */
-async function* lines(
+function sendJson(
+  response: Response,
   month: string,
   groupBy: readonly string[],
   { span, since, rows, note }: MonthAnswer,
-): AsyncGenerator<string> {
+): Promise<void> {
   const { from, to, until, before, completeDays } = span;
-  const head = JSON.stringify({
+  const head = {
     month,
     from: isoTime(from),
     to: isoTime(to),
@@ -151,25 +150,19 @@ async function* lines(
     group_by: groupBy,
     measured_since: isoTime(since),
     note,
-  });
-  yield `${head.slice(0, -1)},"rows":[`;
-  for (const [index, row] of rows.entries()) {
-    const { keys, metric, unit, events, quantity, before: complete, change, forecast } = row;
-    const fields = {
-      ...Object.fromEntries(groupBy.map((key, place) => [key, keys[place]])),
-      metric,
-      unit,
-      events,
-    };
-    const decimals = {
-      quantity,
-      before: complete,
-      change,
-      compared_with: row.comparedWith,
-      forecast,
-    };
-    const json = jsonWithDecimals(fields, decimals);
-    yield `${index === 0 ? '' : ','}${json}`;
-  }
-  yield ']}\n';
+  };
+  return sendRows(
+    response,
+    head,
+    rows.values().map((row) => rowJson(groupBy, row)),
+  );
+}
+
+function rowJson(groupBy: readonly string[], row: MonthRow): string {
+  const { keys, metric, unit, events, quantity, before, change, comparedWith, forecast } = row;
+  const named = Object.fromEntries(groupBy.map((key, place) => [key, keys[place]]));
+  return jsonWithDecimals(
+    { ...named, metric, unit, events },
+    { quantity, before, change, compared_with: comparedWith, forecast },
+  );
 }

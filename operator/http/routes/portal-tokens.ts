@@ -1,11 +1,10 @@
 import type { Request } from 'express';
 import { duration } from '../../settings/parsers/durations.ts';
-import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { quote } from '../../model/validate-event.ts';
 import type { ConcurrencyLimit } from '../limits.ts';
 import { isoTime } from '../presentation.ts';
 import { isTokenIdOf } from '../portal/portal-tokens.ts';
-import { badRequest, Problem, tryLater } from '../problem.ts';
+import { badRequest, Problem, refuseUnwritten } from '../problem.ts';
 import { pathParameter, readQuery } from '../query.ts';
 import { readBody, readFields, refuseBody } from '../request-body.ts';
 import type { Route, RouteContext } from '../route.ts';
@@ -69,7 +68,7 @@ export function portalTokenRoutes(
           readQuery(request, []);
           refuseWithoutKeys(context);
           const tenant = anyTenant(request);
-          written(await portal.revoke(tenant));
+          refuseUnwritten(await portal.revoke(tenant), 'nothing was revoked');
           logger.info('[http] an operator revoked all portal tokens', { tenant });
           response.json({ tenant, revoked: 'all' });
         },
@@ -88,7 +87,7 @@ export function portalTokenRoutes(
           refuseWithoutKeys(context);
           const tenant = anyTenant(request);
           const id = readTokenId(request, tenant);
-          written(await portal.revoke(tenant, id));
+          refuseUnwritten(await portal.revoke(tenant, id), 'nothing was revoked');
           logger.info('[http] an operator revoked a portal token', { tenant, id });
           response.json({ tenant, revoked: id });
         },
@@ -134,10 +133,4 @@ function readValidity(request: Request): number {
   const parsed = VALIDITY.parse(typeof text === 'string' ? text : '');
   if (parsed.kind === 'value') return parsed.value;
   throw badRequest(`${parsed.what}: valid_for: ${quote(text)}: ${parsed.fix}`);
-}
-
-function written(outcome: WriteOutcome): void {
-  if (outcome.kind === 'failed') {
-    throw tryLater(503, 5, `ledger write failed: ${outcome.message}: nothing was revoked`);
-  }
 }

@@ -19,7 +19,7 @@ import {
 } from '../query.ts';
 import type { Route, RouteContext } from '../route.ts';
 import { tenantOf } from '../scope.ts';
-import { goneSignal, streamLines } from '../stream-lines.ts';
+import { goneSignal, sendRows } from '../stream-lines.ts';
 import { SharedAnswers } from '../shared-answers.ts';
 import { eventsIn } from '../../billing/usage/events-in.ts';
 import {
@@ -285,10 +285,9 @@ function sendTable(response: Response, answer: UsageAnswer, file: CsvFile): Prom
   return sendCsv(response, file, { kind: 'usage', columns, figures: ['quantity'], rows });
 }
 
-/** Written row by row: the quantities are exact decimals, which JSON.stringify would round. */
-async function sendJson(response: Response, answer: UsageAnswer): Promise<void> {
+function sendJson(response: Response, answer: UsageAnswer): Promise<void> {
   const { range, groupBy, events, rows, since, note, warnings } = answer;
-  const head = JSON.stringify({
+  const head = {
     from: new Date(range.from).toISOString(),
     to: new Date(range.to).toISOString(),
     group_by: groupBy,
@@ -296,18 +295,9 @@ async function sendJson(response: Response, answer: UsageAnswer): Promise<void> 
     measured_since: isoTime(since),
     note,
     warnings,
-  });
-  response.type('application/json');
-  await streamLines(
-    response,
-    (async function* lines() {
-      yield `${head.slice(0, -1)},"totals":[${totalsOf(rows).join(',')}],"rows":[`;
-      for (const [index, row] of rows.entries()) {
-        yield `${index === 0 ? '' : ','}${rowJson(groupBy, row)}`;
-      }
-      yield ']}\n';
-    })(),
-  );
+  };
+  const texts = rows.values().map((row) => rowJson(groupBy, row));
+  return sendRows(response, head, texts, { totals: totalsOf(rows) });
 }
 
 function rowJson(groupBy: readonly string[], { metric, unit, events, ...row }: UsageRow): string {
