@@ -1,3 +1,4 @@
+import { parseRecord } from '../model/parse-record.ts';
 import type { PriceBookSpec } from '../settings/custom-resources.generated.ts';
 import type { Ledger, WriteOutcome } from '../ledger/ledger.ts';
 import { isRecord } from '../model/is-record.ts';
@@ -22,7 +23,8 @@ export async function storedSpec(
   records: PriceRecords,
   { name, uid }: BookIdentity,
 ): Promise<PriceBookSpec | undefined> {
-  const stored = parse(await records.record(PREFIX + name));
+  const text = await records.record(PREFIX + name);
+  const stored = text === undefined ? undefined : parseRecord(text, isStoredBook);
   return stored?.uid === uid ? stored.spec : undefined;
 }
 
@@ -32,7 +34,7 @@ export async function storedSpecs(
 ): Promise<ReadonlyMap<string, PriceBookSpec>> {
   const specs = new Map<string, PriceBookSpec>();
   for await (const [key, text] of records.records(PREFIX)) {
-    const stored = parse(text);
+    const stored = parseRecord(text, isStoredBook);
     if (stored !== undefined) specs.set(key.slice(PREFIX.length), stored.spec);
   }
   return specs;
@@ -53,23 +55,10 @@ export function dropSpec(records: PriceRecords, name: string): Promise<WriteOutc
   return records.writeRecords([{ key: PREFIX + name, value: undefined }]);
 }
 
-interface StoredBook {
-  readonly uid: string;
-  readonly spec: PriceBookSpec;
-}
-
-function parse(text: string | undefined): StoredBook | undefined {
-  if (text === undefined) return undefined;
-  try {
-    const value: unknown = JSON.parse(text);
-    return isStoredBook(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 /** Returns whether a record is complete. Only this module writes them, so a few fields suffice. */
-function isStoredBook(value: unknown): value is StoredBook {
+function isStoredBook(
+  value: unknown,
+): value is { readonly uid: string; readonly spec: PriceBookSpec } {
   if (!isRecord(value)) return false;
   const { uid, spec } = value;
   return typeof uid === 'string' && isRecord(spec) && Array.isArray(spec['prices']);

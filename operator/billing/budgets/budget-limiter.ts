@@ -1,3 +1,4 @@
+import { createInOrder } from '../../model/in-order.ts';
 import { hash } from 'node:crypto';
 import pLimit from 'p-limit';
 import type { Enforcement } from '../enforcement/enforcement.ts';
@@ -48,7 +49,7 @@ export class BudgetLimiter {
   readonly #dueAt = new Map<string, number>();
   /** Ids of the thresholds that were unreported after the last evaluation. */
   #attempted: ReadonlySet<string> = new Set();
-  #queue: Promise<unknown> = Promise.resolve();
+  readonly #enqueue = createInOrder();
   #wake = new AbortController();
 
   constructor(options: {
@@ -165,12 +166,6 @@ export class BudgetLimiter {
       const wait = failure === '' ? IDLE_MS : backoff.next();
       await clock.sleep(wait, either).catch(() => undefined);
     }
-  }
-
-  #enqueue<T>(action: () => Promise<T>): Promise<T> {
-    const mine = this.#queue.then(action);
-    this.#queue = mine.catch(() => undefined);
-    return mine;
   }
 
   async #read(): Promise<Map<string, BudgetMemory>> {

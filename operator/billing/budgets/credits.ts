@@ -1,3 +1,5 @@
+import { createInOrder } from '../../model/in-order.ts';
+import { parseRecord } from '../../model/parse-record.ts';
 import type { Ledger, LedgerFailure } from '../../ledger/ledger.ts';
 import type { BudgetCounts } from '../../model/budget.ts';
 import { type Decimal, nanosFromDecimal, parseSigned } from '../../model/decimal.ts';
@@ -46,7 +48,7 @@ export class Credits {
   readonly #windowMs: () => number;
   readonly #clock: Pick<Clock, 'now'>;
   readonly #listeners = new Set<(tenant: string) => void>();
-  #queue: Promise<unknown> = Promise.resolve();
+  readonly #enqueue = createInOrder();
 
   constructor(
     ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>,
@@ -60,9 +62,7 @@ export class Credits {
 
   /** Durably adds a credit, once for each key. Rejects when the ledger cannot be read. */
   add(request: CreditRequest): Promise<CreditOutcome> {
-    const mine = this.#queue.then(() => this.#add(request));
-    this.#queue = mine.catch(() => undefined);
-    return mine;
+    return this.#enqueue(() => this.#add(request));
   }
 
   /**
@@ -83,19 +83,17 @@ export class Credits {
   }
 
   async #add(request: CreditRequest): Promise<CreditOutcome> {
-    const ledger = this.#ledger;
-    const clock = this.#clock;
-    const windowMs = this.#windowMs;
     const key = `${PREFIX}${encodeURIComponent(request.tenant)}/${encodeURIComponent(request.key)}`;
-    const stored = await ledger.record(key);
+    const stored = await this.#ledger.record(key);
     if (stored !== undefined) {
       const credit = parseCredit(key, stored);
       const isSame = contentOf(credit) === contentOf(request);
       return isSame ? { kind: 'credited', credit, isNew: false } : { kind: 'conflict', credit };
     }
-    const at = clock.now();
-    const credit = { ...request, at, countsFrom: Math.floor(at / windowMs()) * windowMs() };
-    const outcome = await ledger.writeRecords([{ key, value: creditText(credit) }]);
+    const at = this.#clock.now();
+    const windowMs = this.#windowMs();
+    const credit = { ...request, at, countsFrom: Math.floor(at / windowMs) * windowMs };
+    const outcome = await this.#ledger.writeRecords([{ key, value: creditText(credit) }]);
     if (outcome.kind === 'failed') return outcome;
     for (const listener of this.#listeners) listener(credit.tenant);
     return { kind: 'credited', credit, isNew: true };
@@ -113,7 +111,9 @@ export interface Credited {
 }
 
 /** Sums credits by tenant and unit. */
-export async function sumCredits(credits: AsyncIterable<Credit>): Promise<readonly Credited[]> {
+export async function sumCredits(
+  credits: AsyncIterable<Credit> | Iterable<Credit>,
+): Promise<readonly Credited[]> {
   const sums = new Map<string, Credited>();
   for await (const { tenant, counts, amount, countsFrom } of credits) {
     const key = JSON.stringify([tenant, unitText({ counts })]);
@@ -155,13 +155,8 @@ function parseCredit(key: string, text: string): Credit {
 }
 
 function readCredit(text: string): Credit | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-  if (!isRecord(value)) return undefined;
+  const value = parseRecord(text, isRecord);
+  if (value === undefined) return undefined;
   const { tenant, key, unit, at, countsFrom, note, reference } = value;
   const amount = typeof value['amount'] === 'string' ? parseSigned(value['amount']) : undefined;
   if (typeof tenant !== 'string' || typeof key !== 'string' || typeof unit !== 'string') {

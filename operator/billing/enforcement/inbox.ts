@@ -1,3 +1,4 @@
+import { createInOrder } from '../../model/in-order.ts';
 import type { BillingState, EnforcementSettings } from '../../settings/settings.ts';
 import type { RecordChange, WriteOutcome } from '../../ledger/ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
@@ -75,18 +76,12 @@ export class Inbox {
   readonly #options: InboxOptions;
   /** Of verifying and parsing messages. */
   readonly #timeSlice: TimeSlice;
-  #queue: Promise<unknown> = Promise.resolve();
+  /** Runs one action after the other: each builds on the records that the previous one wrote. */
+  readonly enqueue = createInOrder();
 
   constructor(options: InboxOptions) {
     this.#options = options;
     this.#timeSlice = new TimeSlice(options.clock);
-  }
-
-  /** Runs one action after the other: each builds on the records that the previous one wrote. */
-  enqueue<T>(action: () => Promise<T>): Promise<T> {
-    const mine = this.#queue.then(action);
-    this.#queue = mine.catch(() => undefined);
-    return mine;
   }
 
   /** Verifies, parses and applies one message. */

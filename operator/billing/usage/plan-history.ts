@@ -1,3 +1,4 @@
+import { parseRecord } from '../../model/parse-record.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 
 /**
@@ -40,20 +41,15 @@ export async function readPlanHistories(
 ): Promise<ReadonlyMap<string, PlanHistory>> {
   const histories = new Map<string, PlanHistory>();
   for await (const [key, text] of ledger.records(PREFIX)) {
-    const history = parseHistory(text);
+    const history = parseRecord(text, isHistory);
     if (history === undefined) damaged(key);
     else histories.set(key.slice(PREFIX.length), history);
   }
   return histories;
 }
 
-function parseHistory(text: string): PlanHistory | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return Array.isArray(value) && value.length > 0 && value.every(isEntry) ? value : undefined;
-  } catch {
-    return undefined;
-  }
+function isHistory(value: unknown): value is PlanHistory {
+  return Array.isArray(value) && value.length > 0 && value.every(isEntry);
 }
 
 function isEntry(value: unknown): value is PlanHistory[number] {

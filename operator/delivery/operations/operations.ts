@@ -1,3 +1,4 @@
+import { createInOrder } from '../../model/in-order.ts';
 import type { RecordChange } from '../../ledger/ledger.ts';
 import {
   createUncertainLetters,
@@ -53,7 +54,8 @@ export class FeedOperations implements Operations {
   readonly #options;
   readonly #moves: CursorMoves;
   readonly #uncertainLetters: UncertainLetters;
-  #last: Promise<unknown> = Promise.resolve();
+  /** Runs one operation at a time, so that none works on records that another one changes. */
+  readonly #inOrder = createInOrder();
 
   constructor(
     options: CursorMovesOptions & {
@@ -164,13 +166,6 @@ export class FeedOperations implements Operations {
 
   moveCursor(sequence: number, force = false): Promise<MoveOutcome> {
     return this.#inOrder(() => this.#options.paused(() => this.#moves.moveTo(sequence, force)));
-  }
-
-  /** Runs one operation at a time, so that none works on records that another one changes. */
-  #inOrder<T>(action: () => Promise<T>): Promise<T> {
-    const done = this.#last.then(action, action);
-    this.#last = done.catch(() => undefined);
-    return done;
   }
 
   /** Changes the selected letters in chunks. Calls `found` with each id that names a letter. */

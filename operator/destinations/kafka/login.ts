@@ -1,3 +1,4 @@
+import { createInOrder } from '../../model/in-order.ts';
 import {
   type Connection,
   type SASLCustomAuthenticator,
@@ -67,16 +68,13 @@ function problemOf(answer: string, isFirst: boolean): string | undefined {
 
 /** Returns a function that derives keys one by one, without those of closed connections. */
 function deriveOneByOne(): (connection: Connection) => typeof saslScramSha.hi {
-  let last: Promise<unknown> = Promise.resolve();
+  const inOrder = createInOrder();
   return (connection) =>
-    (...given) => {
-      const key = last.then(() => {
+    (...given) =>
+      inOrder(async () => {
         if (connection.socket.destroyed) throw new Error('the connection is closed');
         return saslScramSha.hi(...given);
       });
-      last = key.catch(() => undefined);
-      return key;
-    };
 }
 
 function bounded(ms: bigint): bigint {

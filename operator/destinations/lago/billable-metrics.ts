@@ -1,3 +1,4 @@
+import { createInOrder } from '../../model/in-order.ts';
 import type { MetricDefinition } from '../../model/catalog.ts';
 import { TOKEN_KINDS } from '../../model/cloud-event-rule.ts';
 import type { UsageEvent } from '../../model/event.ts';
@@ -170,7 +171,7 @@ export class FilterValues {
   /** Known values by metric and key. Absent and unchanged: metrics of servers without filters. */
   readonly #known = new Map<string, Map<string, Set<string>>>();
   #retryAt = 0;
-  #lastChange: Promise<unknown> = Promise.resolve();
+  readonly #inOrder = createInOrder();
 
   constructor(client: LagoClient, clock: Clock, logger: Logger) {
     this.#client = client;
@@ -217,9 +218,7 @@ export class FilterValues {
    * each must contain everything that it read before.
    */
   #add(code: string, values: AllowedValues, signal: AbortSignal): Promise<boolean> {
-    const added = this.#lastChange.then(() => this.#change(code, values, signal));
-    this.#lastChange = added.catch(() => undefined);
-    return added;
+    return this.#inOrder(() => this.#change(code, values, signal));
   }
 
   async #change(code: string, values: AllowedValues, signal: AbortSignal): Promise<boolean> {

@@ -1,3 +1,4 @@
+import { createInOrder } from '../../model/in-order.ts';
 import type { Request } from 'express';
 import type { CorrectionPrediction } from '../../delivery/operations/correction-prediction.ts';
 import type { Ledger, StoredEvent } from '../../ledger/ledger.ts';
@@ -99,13 +100,8 @@ function refusalOf(
 }
 
 function writeRoute(context: RouteContext, memory: ConcurrencyLimit, scans: Scans): Route {
-  let last: Promise<unknown> = Promise.resolve();
   /** Runs one correction at a time: the quantity must not change between read and write. */
-  const inOrder = <T>(action: () => Promise<T>): Promise<T> => {
-    const result = last.then(action, action);
-    last = result.catch(() => undefined);
-    return result;
-  };
+  const inOrder = createInOrder();
   return {
     method: 'post',
     path: '/api/v1/events/{id}/corrections',

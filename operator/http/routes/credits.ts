@@ -92,7 +92,7 @@ export function creditRoutes(context: RouteContext, memory: ConcurrencyLimit): r
 }
 
 async function balancesOf({ views }: RouteContext, all: readonly Credit[]) {
-  const sums = await sumCredits(eachOf(all));
+  const sums = await sumCredits(all);
   return sums
     .map(({ tenant, counts, amount, since }) => {
       const used = ofOperator(views.credits).used(tenant, counts);
@@ -108,10 +108,6 @@ async function balancesOf({ views }: RouteContext, all: readonly Credit[]) {
       };
     })
     .toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
-}
-
-async function* eachOf<T>(items: readonly T[]): AsyncGenerator<T> {
-  yield* items;
 }
 
 function showCredit({ key, amount, counts, note, reference, at }: Credit) {

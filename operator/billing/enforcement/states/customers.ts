@@ -1,3 +1,4 @@
+import { parseRecord } from '../../../model/parse-record.ts';
 import type { RecordChange, RecordStore } from '../../../ledger/ledger.ts';
 import type { CustomerAnswer } from '../../../destinations/destination.ts';
 import type { Tenant } from '../../../model/tenant.ts';
@@ -95,7 +96,7 @@ export function createCustomers(options: {
       }
       const key = `${provider}/${customer.id}`;
       if (tenant !== undefined) return learn(key, [tenant]);
-      const before = parseList(learnt.get(key));
+      const before = parseRecord(learnt.get(key) ?? '[]', isList) ?? [];
       if (before.length > 0) return { kind: 'tenants', tenants: before, learnt: [] };
       const answer = await query(provider, customer.id, signal);
       if (answer.kind !== 'tenants') return answer;
@@ -105,11 +106,6 @@ export function createCustomers(options: {
   };
 }
 
-function parseList(text: string | undefined): readonly string[] {
-  try {
-    const value: unknown = JSON.parse(text ?? '[]');
-    return Array.isArray(value) && value.every((id) => typeof id === 'string') ? value : [];
-  } catch {
-    return [];
-  }
+function isList(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((id) => typeof id === 'string');
 }

@@ -1,3 +1,4 @@
+import { parseRecord } from '../../../model/parse-record.ts';
 import { isRecord } from '../../../model/is-record.ts';
 import { quote } from '../../../model/quote.ts';
 import type { RecordChange, RecordStore, WriteOutcome } from '../../../ledger/ledger.ts';
@@ -30,7 +31,7 @@ export class StateStore {
     const problems: string[] = [];
     this.#records.clear();
     for await (const [key, text] of this.#ledger.records(PREFIX)) {
-      const record = parseRecord(text);
+      const record = parseRecord(text, isTenantRecord);
       if (record === undefined) {
         problems.push(`damaged record, ignored: ${key}: ${quote(text)}`);
       } else this.#records.set(record.tenant, record);
@@ -54,15 +55,6 @@ export class StateStore {
       else this.#records.set(record.tenant, record);
     }
     return outcome;
-  }
-}
-
-function parseRecord(text: string): TenantRecord | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isTenantRecord(value) ? value : undefined;
-  } catch {
-    return undefined;
   }
 }
 
