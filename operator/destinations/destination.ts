@@ -1,5 +1,6 @@
 import type { BudgetNotice } from '../model/budget-notice.ts';
 import type { MetricDefinition } from '../model/catalog.ts';
+import type { Decimal } from '../model/decimal.ts';
 import type { DestinationType } from '../model/destination-type.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { Tenant } from '../model/tenant.ts';
@@ -20,7 +21,7 @@ import type { Prices } from './prices.ts';
  * returns outcomes. It never retries and has no cursor; the feeder does both. It sleeps only for a
  * rate limit.
  */
-export interface Destination extends Capabilities {
+export interface Destination {
   /** The spelling that the user chose in ADAPTERS, or the name of the custom resource. */
   readonly name: string;
   readonly type: DestinationType;
@@ -51,10 +52,9 @@ export interface Destination extends Capabilities {
   ): Promise<VerifyOutcome>;
   /** Closes pooled connections. */
   close(): Promise<void>;
-}
 
-/** The capabilities of a billing system beside taking usage; each is absent where it lacks it. */
-export interface Capabilities {
+  // Capabilities beside taking usage; each is absent where the billing system lacks it.
+
   /** Has customers with a subscription or contract each, or is informed of tenants. */
   readonly customers?: Customers;
   /** Has plans that a customer may change. */
@@ -292,6 +292,6 @@ export interface RecordedTotalQuery {
 }
 
 export type RecordedTotalOutcome =
-  | { readonly kind: 'total'; readonly quantity: string }
+  | { readonly kind: 'total'; readonly quantity: Decimal }
   | { readonly kind: 'unsupported'; readonly reason: string }
   | { readonly kind: 'retry'; readonly reason: string };

@@ -1,3 +1,4 @@
+import { signedFromNanos } from '../../model/decimal.ts';
 import { expect, test } from 'vitest';
 import type { RecordedTotalOutcome } from '../../destinations/destination.ts';
 import { createMemoryLogger } from '../../telemetry/testing/memory-logger.ts';
@@ -28,14 +29,14 @@ interface Watched {
 async function watched(): Promise<Watched> {
   const clock = createVirtualClock();
   const totals = new Map<string, RecordedTotalOutcome>();
-  const total = (quantity: string) => ({ kind: 'total', quantity }) as const;
-  for (const tenant of ['a', 'b']) totals.set(tenant, total('0.050000001'));
+  const total = (nanos: bigint) => ({ kind: 'total', quantity: signedFromNanos(nanos) }) as const;
+  for (const tenant of ['a', 'b']) totals.set(tenant, total(50_000_001n));
   let requested = 0;
   const destination = Object.assign(createFakeDestination({ now: () => clock.now() }), {
     sums: {
       total: async ({ tenant }: { readonly tenant: { readonly id: string } }) => {
         requested += 1;
-        return totals.get(tenant.id) ?? total('0');
+        return totals.get(tenant.id) ?? total(0n);
       },
     },
   });
@@ -92,7 +93,7 @@ test('a day is compared when it is over, and once where nothing differs', async 
 test('usage that a billing system has lost is reported, and compared again until it is there', async () => {
   const one = await watched();
   const { clock } = one.harness;
-  one.totals.set('b', { kind: 'total', quantity: '0.033333334' });
+  one.totals.set('b', { kind: 'total', quantity: signedFromNanos(33_333_334n) });
   await clock.until(() => isCompared(one));
   expect(one.watch.reportOf('fake')).toMatchObject({
     compared: 2,
@@ -103,7 +104,7 @@ test('usage that a billing system has lost is reported, and compared again until
   expect(one.logger.lines).toEqual([
     'warn [fake] 1 sums of 2026-11-21 differ from what was delivered, such as tenant_instance_hours of b by -0.016666667',
   ]);
-  one.totals.set('b', { kind: 'total', quantity: '0.050000001' });
+  one.totals.set('b', { kind: 'total', quantity: signedFromNanos(50_000_001n) });
   await clock.until(() => one.watch.reportOf('fake')?.differing === 0);
   expect(await metrics(one)).toContain('{destination="fake"} 0');
   await one.stop();
@@ -115,7 +116,7 @@ test('a billing system that does not answer is queried again', async () => {
   one.totals.set('a', { kind: 'retry', reason: 'down' });
   await clock.until(() => isCompared(one));
   expect(one.watch.reportOf('fake')).toMatchObject({ compared: 1, unanswered: 1, differing: 0 });
-  one.totals.set('a', { kind: 'total', quantity: '0.050000001' });
+  one.totals.set('a', { kind: 'total', quantity: signedFromNanos(50_000_001n) });
   await clock.until(() => one.watch.reportOf('fake')?.unanswered === 0);
   await one.stop();
 });

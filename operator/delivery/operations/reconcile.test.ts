@@ -1,3 +1,4 @@
+import { signedFromNanos } from '../../model/decimal.ts';
 import { describe, expect, test } from 'vitest';
 import { createMemoryLedger } from '../../ledger/testing/memory-ledger.ts';
 import type { ReconcileRow } from './reconcile.ts';
@@ -92,7 +93,7 @@ test('usage that is delivered while the destination is queried is no difference'
         await harness.append(...eventsOf(['a'], 5).slice(2));
         await harness.drained();
       }
-      return { kind: 'total', quantity: (nanos() / 1e9).toFixed(9) };
+      return { kind: 'total', quantity: signedFromNanos(BigInt(nanos())) };
     },
   };
   const { signal } = new AbortController();
@@ -113,7 +114,7 @@ test('one reconciliation requests so many sums, and says which it has not reques
   harness.destination.sums = {
     total: async () => {
       questions += 1;
-      return { kind: 'total', quantity: '0.016666667' };
+      return { kind: 'total', quantity: signedFromNanos(16_666_667n) };
     },
   };
   const { signal } = new AbortController();
@@ -133,7 +134,7 @@ test('a lasting difference is reported after one query', async () => {
   harness.destination.sums = {
     total: async () => {
       questions += 1;
-      return { kind: 'total', quantity: '0.016666667' };
+      return { kind: 'total', quantity: signedFromNanos(16_666_667n) };
     },
   };
   const { signal } = new AbortController();

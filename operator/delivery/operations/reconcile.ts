@@ -50,9 +50,18 @@ export type ReconcileOutcome =
   | { readonly kind: 'reconciled'; readonly rows: readonly ReconcileRow[] }
   | { readonly kind: 'failed'; readonly reason: string };
 
-interface ReconcileOptions extends SumOptions {
+interface ReconcileOptions {
   readonly destination: Pick<Destination, 'sums'>;
   readonly describe: (tenant: string) => Promise<Tenant>;
+  readonly ledger: Ledger;
+  readonly records: DeliveryRecords;
+  readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
+  readonly acknowledgements: Pick<Acknowledgements, 'has'>;
+  /** Usage that a change of plan moved counts on the day as of which it was sent. */
+  readonly changes: Pick<PlanChanges, 'sentAt' | 'reach'>;
+  readonly wants: (event: Pick<UsageEvent, 'metric' | 'unit'>) => boolean;
+  /** Returns, as of now, a predicate: is the outcome of an event on record? */
+  readonly passed: () => (sequence: number) => boolean;
 }
 
 export type Reconcile = (query: ReconcileQuery, signal: AbortSignal) => Promise<ReconcileOutcome>;
@@ -121,14 +130,8 @@ async function queryDestination(
   const query = { tenant: await describe(tenant), metric, from, to };
   const outcome = await destination.sums.total(query, signal);
   if (outcome.kind !== 'total') return { ...row, note: outcome.reason };
-  const difference = nanosOf(outcome.quantity) - delivered;
+  const difference = nanosFromDecimal(outcome.quantity) - delivered;
   return { ...row, reported: outcome.quantity, difference: signedFromNanos(difference) };
-}
-
-function nanosOf(text: string): bigint {
-  if (text.startsWith('-')) return -nanosOf(text.slice(1));
-  const [units = '0', fraction = ''] = text.split('.');
-  return BigInt(units) * 1_000_000_000n + BigInt(fraction.slice(0, 9).padEnd(9, '0'));
 }
 
 export interface ReconcileQuery {
@@ -162,18 +165,6 @@ export interface DeletedDays {
   }[];
 }
 
-interface SumOptions {
-  readonly ledger: Ledger;
-  readonly records: DeliveryRecords;
-  readonly deadLetters: Pick<DeadLetterIndex, 'has'>;
-  readonly acknowledgements: Pick<Acknowledgements, 'has'>;
-  /** Usage that a change of plan moved counts on the day as of which it was sent. */
-  readonly changes: Pick<PlanChanges, 'sentAt' | 'reach'>;
-  readonly wants: (event: Pick<UsageEvent, 'metric' | 'unit'>) => boolean;
-  /** Returns, as of now, a predicate: is the outcome of an event on record? */
-  readonly passed: () => (sequence: number) => boolean;
-}
-
 /** The parts of a ledger sum, by the state of an event at the destination. */
 export type Part = 'delivered' | 'pending' | 'deadLetters' | 'parked' | 'withheld';
 
@@ -195,7 +186,7 @@ export function keyOf({ tenant, metric }: Pick<UsageEvent, 'tenant' | 'metric'>)
 
 /** Returns the ledger's sums of a range, by tenant and metric, that the query selects. */
 export async function sumLedger(
-  options: SumOptions,
+  options: ReconcileOptions,
   { from, to, tenant, selects, deleted }: ReconcileQuery,
   signal: AbortSignal,
 ): Promise<readonly MetricSums[]> {

@@ -73,18 +73,18 @@ export class EventSummaries {
     { tenant, metric, from, to }: RecordedTotalQuery,
     signal: AbortSignal,
   ): Promise<RecordedTotalOutcome> {
-    const meters = this.#meters;
-    const customers = this.#customers;
-    const customer = await customers.find(tenant.id, tenant.customerIds?.['stripe'], signal);
-    if (customer.kind === 'none') return { kind: 'total', quantity: '0' };
+    const customer = await this.#customers.find(tenant.id, tenant.customerIds?.['stripe'], signal);
+    if (customer.kind === 'none') return { kind: 'total', quantity: decimalFromNanos(0n) };
     if (customer.kind === 'retry') return { kind: 'retry', reason: customer.reason };
     if (customer.kind !== 'customer') return { kind: 'unsupported', reason: customer.reason };
-    if (customers.isShared(customer.id)) {
+    if (this.#customers.isShared(customer.id)) {
       const reason = `its customer in Stripe pays for several tenants: "${customer.id}"`;
       return { kind: 'unsupported', reason };
     }
     let nanos = 0n;
-    for (const meter of meters.all().filter(({ eventName }) => isMeterOf(eventName, metric))) {
+    for (const meter of this.#meters
+      .all()
+      .filter(({ eventName }) => isMeterOf(eventName, metric))) {
       const sum = await this.#sum(meter.id, customer.id, from, to, signal);
       if (typeof sum !== 'bigint') return sum;
       nanos += sum;
@@ -126,20 +126,16 @@ export class EventSummaries {
     all: readonly BucketEvent[] | undefined,
     signal: AbortSignal,
   ): Promise<BucketOutcome> {
-    const meters = this.#meters;
-    const customers = this.#customers;
-    const splitBy = this.#splitBy;
-    const named = this.#named;
     const [first] = requested;
-    const meter = first && meters.find(meterName(first, splitBy));
+    const meter = first && this.#meters.find(meterName(first, this.#splitBy));
     if (first === undefined || meter === undefined) return NOTHING;
-    const customer = await customers.find(first.tenant, named(first.tenant), signal);
+    const customer = await this.#customers.find(first.tenant, this.#named(first.tenant), signal);
     if (customer.kind === 'none') return NOTHING;
     if (customer.kind !== 'customer') return { kind: 'retry', reason: customer.reason };
     const minute = minuteOf(first);
     const sum = await this.#sum(meter.id, customer.id, minute, minute + MINUTE_MS, signal);
     if (typeof sum !== 'bigint') return { kind: 'retry', reason: sum.reason };
-    if (sum !== 0n && customers.isShared(customer.id)) {
+    if (sum !== 0n && this.#customers.isShared(customer.id)) {
       return { kind: 'uncertain', reason: 'its customer in Stripe pays for several tenants' };
     }
     if (all === undefined) {
