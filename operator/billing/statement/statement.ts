@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { BatchTree, chainValue } from '../../ledger/event-chain.ts';
+import { EVIDENCE_MS } from '../../ledger/evidence-keys.ts';
 import { damage, ledgerFailure } from '../../ledger/failures.ts';
 import {
   type Ledger,
@@ -7,9 +8,10 @@ import {
   LedgerReadError,
   type StoredEvent,
 } from '../../ledger/ledger.ts';
+import { evidenceKey } from '../../metering/explanations/evidence-record.ts';
+import { evidenceHour } from '../../metering/meters/evidence-log.ts';
 import { decodeEvent } from '../../model/event.ts';
 import type { TimeRange } from '../../model/window.ts';
-import { evidenceLines } from './evidence-lines.ts';
 import { type StatementPrices, StatementSums } from './statement-sums.ts';
 
 /** The form of the file, for programs that check it. */
@@ -113,6 +115,29 @@ async function* eventLines(
     const at = Date.parse(event.window_start);
     // The leaf also has the tenant's events of other months.
     if (at >= from && at < to) sums.add(event);
+  }
+}
+
+/**
+ * The evidence of a tenant as lines of a statement, with the records as they are stored
+ * (docs/reference/ledger-format.md#evidence). Damage to it loses an hour and no statement. Throws a
+ * LedgerReadError if the ledger cannot be read.
+ */
+async function* evidenceLines(
+  ledger: Pick<Ledger, 'records'>,
+  tenant: string,
+  { from, to }: TimeRange,
+): AsyncGenerator<string> {
+  for (let hour = evidenceHour(tenant, from); hour < to; hour += EVIDENCE_MS) {
+    const prefix = evidenceKey({ tenant, hour });
+    try {
+      for await (const [key, record] of ledger.records(prefix)) {
+        yield `${JSON.stringify({ evidence: key, record })}\n`;
+      }
+    } catch (error) {
+      if (!(error instanceof LedgerReadError) || error.failure.cause !== 'corrupt') throw error;
+      yield `${JSON.stringify({ evidence: prefix, damaged: true })}\n`;
+    }
   }
 }
 
