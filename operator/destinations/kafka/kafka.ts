@@ -21,13 +21,6 @@ import { type KafkaRecord, recordBytes, recordOf } from './record.ts';
 import { type KafkaSettings, loginProblem } from './settings.ts';
 import { TopicWriter } from './topic-writer.ts';
 
-const BATCH_EVENTS = 500;
-/** Half of a broker's default limit (message.max.bytes), as all records may go to one partition. */
-const BATCH_BYTES = 512 * 1024;
-const SMALLEST_BATCH_BYTES = 16 * 1024;
-/** The minimum that docs/how-to/destinations/kafka.md#what-you-do-at-the-cluster requires. */
-const LEAST_ID_MEMORY_MS = 24 * 3_600_000;
-
 /**
  * Writes CloudEvents 1.0 to a topic, keyed by tenant (docs/how-to/destinations/kafka.md). It takes
  * every metric, informational ones included, and also publishes tenants and the catalogue. The
@@ -41,7 +34,6 @@ export class Kafka implements Destination {
   readonly #settings: KafkaSettings;
   readonly #writer: TopicWriter;
   readonly #records: SizedEvents<KafkaRecord>;
-  #batchBytes = BATCH_BYTES;
 
   constructor(name: string, settings: KafkaSettings, { clock, logger }: DestinationContext) {
     const problem = sourceProblem(settings.source) ?? loginProblem(settings);
@@ -52,7 +44,7 @@ export class Kafka implements Destination {
     const { source, contentMode } = settings;
     this.#records = new SizedEvents(
       (event) => recordOf(usageCloudEvent(event, source), contentMode),
-      BATCH_EVENTS,
+      recordBytes,
     );
     this.customers = new Announcements({
       name,
@@ -65,15 +57,7 @@ export class Kafka implements Destination {
   }
 
   get limits(): DestinationLimits {
-    return {
-      batchEvents: BATCH_EVENTS,
-      batchBytes: {
-        most: this.#batchBytes,
-        sizeOf: (event) => recordBytes(this.#records.size(event)),
-      },
-      negativeQuantities: true,
-      leastIdMemoryMs: LEAST_ID_MEMORY_MS,
-    };
+    return this.#records.limits;
   }
 
   accepts(): boolean {
@@ -91,9 +75,7 @@ export class Kafka implements Destination {
     const records = this.#records.take(events);
     const outcomes = await this.#writer.append(records, signal);
     if (outcomes.some((outcome) => outcome.kind === 'split' && outcome.tooLarge)) {
-      const bytes = records.reduce((sum, record) => sum + recordBytes(record), 0);
-      const half = Math.floor(Math.min(this.#batchBytes, bytes) / 2);
-      this.#batchBytes = Math.max(SMALLEST_BATCH_BYTES, half);
+      this.#records.halve(records.reduce((sum, record) => sum + recordBytes(record), 0));
     }
     return outcomes.map(deliveryOutcome);
   }

@@ -27,12 +27,6 @@ import { SizedEvents } from '../sized-events.ts';
 import type { WebhookSettings } from './settings.ts';
 import { signatureHeaders } from './signing.ts';
 
-const BATCH_EVENTS = 500;
-/** Fits the common body limits of receivers; a 413 makes it smaller. */
-const BATCH_BYTES = 512 * 1024;
-const SMALLEST_BATCH_BYTES = 16 * 1024;
-/** The minimum of docs/how-to/destinations/webhook.md#what-you-do-at-the-receiver. */
-const LEAST_ID_MEMORY_MS = 24 * 3_600_000;
 /** The media type of a CloudEvents batch. Receivers compare it as text, so it has no parameters. */
 const CLOUD_EVENTS_BATCH = 'application/cloudevents-batch+json';
 const TRY_LATER = new Set([408, 425, 429]);
@@ -66,7 +60,6 @@ export class Webhook implements Destination {
   readonly #credentials: string;
   readonly #extraHeaders: Readonly<Record<string, string>>;
   readonly #texts: SizedEvents<string>;
-  #batchBytes = BATCH_BYTES;
 
   constructor(
     name: string,
@@ -88,7 +81,7 @@ export class Webhook implements Destination {
     this.notices = this.customers;
     this.#texts = new SizedEvents(
       (event) => structuredEvent(usageCloudEvent(event, settings.source)),
-      BATCH_EVENTS,
+      (text) => Buffer.byteLength(text) + 1,
     );
     this.#client = outbound.client({ name, baseUrl: settings.url });
     this.#where = `POST ${redactPath(new URL(settings.url).pathname)}`;
@@ -99,15 +92,7 @@ export class Webhook implements Destination {
   }
 
   get limits(): DestinationLimits {
-    return {
-      batchEvents: BATCH_EVENTS,
-      batchBytes: {
-        most: this.#batchBytes,
-        sizeOf: (event) => Buffer.byteLength(this.#texts.size(event)) + 1,
-      },
-      negativeQuantities: true,
-      leastIdMemoryMs: LEAST_ID_MEMORY_MS,
-    };
+    return this.#texts.limits;
   }
 
   accepts(): boolean {
@@ -124,10 +109,7 @@ export class Webhook implements Destination {
   ): Promise<readonly DeliveryOutcome[]> {
     const body = batchBody(this.#texts.take(events));
     const outcome = await this.#post(body, signal);
-    if (isTooLarge(outcome)) {
-      const half = Math.floor(Math.min(this.#batchBytes, Buffer.byteLength(body)) / 2);
-      this.#batchBytes = Math.max(SMALLEST_BATCH_BYTES, half);
-    }
+    if (isTooLarge(outcome)) this.#texts.halve(Buffer.byteLength(body));
     const result = this.#classify(outcome);
     return events.map(() => result);
   }
