@@ -5,7 +5,7 @@ import { DeadLetters } from '../dead-letters.js';
 import { ago, count, counted, duration, plain, quantity, signed, time } from '../format.js';
 import { link } from '../location.js';
 import { TenantLink, useNames } from '../names.js';
-import { Table } from '../table.js';
+import { figure, Table, text } from '../table.js';
 
 const DAY_MS = 86_400_000;
 /** The billing system has less than was delivered, so it bills too little. */
@@ -38,32 +38,20 @@ export function healthOf(one) {
 /** @param {number} now */
 export function destinationColumns(now) {
   return [
-    {
-      name: 'Destination',
-      cell: (/** @type {any} */ one) =>
-        html`<a href=${link(['destinations', one.name])}>${one.name}</a>`,
-    },
-    { name: 'Type', cell: (/** @type {any} */ one) => one.type },
-    {
-      name: 'State',
-      cell: (/** @type {any} */ one) =>
-        html`<${Badge} tone=${healthOf(one).tone}>${healthOf(one).word}</${Badge}>`,
-    },
-    {
-      name: 'Behind',
-      number: true,
-      cell: (/** @type {any} */ one) =>
-        one.lag_records === 0
-          ? 'nothing'
-          : `${counted(one.lag_records, 'event')}, ${duration(one.lag_seconds)}`,
-    },
-    {
-      name: 'Dead letters',
-      number: true,
-      cell: (/** @type {any} */ one) => count(one.dead_letters),
-    },
-    { name: 'Last delivery', cell: (/** @type {any} */ one) => ago(one.last_success, now) },
-    { name: 'Last error', cell: (/** @type {any} */ one) => one.last_error ?? '–' },
+    text('Destination', (one) => html`<a href=${link(['destinations', one.name])}>${one.name}</a>`),
+    text('Type', (one) => one.type),
+    text(
+      'State',
+      (one) => html`<${Badge} tone=${healthOf(one).tone}>${healthOf(one).word}</${Badge}>`,
+    ),
+    figure('Behind', (one) =>
+      one.lag_records === 0
+        ? 'nothing'
+        : `${counted(one.lag_records, 'event')}, ${duration(one.lag_seconds)}`,
+    ),
+    figure('Dead letters', (one) => count(one.dead_letters)),
+    text('Last delivery', (one) => ago(one.last_success, now)),
+    text('Last error', (one) => one.last_error ?? '–'),
   ];
 }
 
@@ -132,17 +120,10 @@ function Facts({ one }) {
       <${Card} title="Tenants that wait">
         <${Table} caption="Their events are kept in order and sent when the tenant can be set up" rows=${one.parked_tenants} empty="None."
           columns=${[
-            {
-              name: 'Tenant',
-              cell: (/** @type {any} */ parked) => html`<${TenantLink} id=${parked.tenant} />`,
-            },
-            {
-              name: 'Events',
-              number: true,
-              cell: (/** @type {any} */ parked) => count(parked.events),
-            },
-            { name: 'Since', cell: (/** @type {any} */ parked) => time(parked.since) },
-            { name: 'Reason', cell: (/** @type {any} */ parked) => parked.reason },
+            text('Tenant', (parked) => html`<${TenantLink} id=${parked.tenant} />`),
+            figure('Events', (parked) => count(parked.events)),
+            text('Since', (parked) => time(parked.since)),
+            text('Reason', (parked) => parked.reason),
           ]} />
       </${Card}>
     </div>
@@ -166,15 +147,12 @@ function PlanChanges({ changes }) {
       </p>
       <${Table} caption="Still to be made" rows=${changes} empty="None."
         columns=${[
-          {
-            name: 'Tenant',
-            cell: (/** @type {any} */ change) => html`<${TenantLink} id=${change.tenant} />`,
-          },
-          { name: 'Now', cell: (/** @type {any} */ change) => change.from },
-          { name: 'New', cell: (/** @type {any} */ change) => change.to },
-          { name: 'From', cell: (/** @type {any} */ change) => time(change.at) },
-          { name: 'Requested on', cell: (/** @type {any} */ change) => time(change.since) },
-          { name: 'State', cell: stage },
+          text('Tenant', (change) => html`<${TenantLink} id=${change.tenant} />`),
+          text('Now', (change) => change.from),
+          text('New', (change) => change.to),
+          text('From', (change) => time(change.at)),
+          text('Requested on', (change) => time(change.since)),
+          text('State', stage),
         ]} />
     </${Card}>
   `;
@@ -216,51 +194,34 @@ function OtherSide({ one }) {
               </p>
               <${Table} caption="Sums that differ" rows=${drift.examples} empty="None differ."
                 columns=${[
-                  {
-                    name: 'Tenant',
-                    cell: (/** @type {any} */ row) => html`<${TenantLink} id=${row.tenant} />`,
-                  },
-                  {
-                    name: 'Metric',
-                    cell: (/** @type {any} */ row) => names.metricWithUnit(row.metric),
-                  },
-                  {
-                    name: 'Billing system has more by',
-                    number: true,
-                    cell: (/** @type {any} */ row) => signed(row.difference),
-                  },
+                  text('Tenant', (row) => html`<${TenantLink} id=${row.tenant} />`),
+                  text('Metric', (row) => names.metricWithUnit(row.metric)),
+                  figure('Billing system has more by', (row) => signed(row.difference)),
                 ]} />
             `
       }
       <${Table} caption="Delivered usage without a price there" rows=${unpriced} empty="No usage without a price is known."
         columns=${[
-          { name: 'Metric', cell: (/** @type {any} */ row) => names.metricWithUnit(row.metric) },
-          { name: 'SKU', cell: (/** @type {any} */ row) => row.sku ?? 'any' },
-          { name: 'Plan or rate card', cell: (/** @type {any} */ row) => row.plan },
-          {
-            name: 'On no invoice yet',
-            number: true,
-            cell: (/** @type {any} */ row) =>
-              row.at_stake === undefined ? 'not known' : quantity(Number(row.at_stake)),
-          },
-          {
-            name: 'Billed if priced by',
-            cell: (/** @type {any} */ row) =>
-              row.saved_until === undefined ? '–' : time(row.saved_until),
-          },
+          text('Metric', (row) => names.metricWithUnit(row.metric)),
+          text('SKU', (row) => row.sku ?? 'any'),
+          text('Plan or rate card', (row) => row.plan),
+          figure('On no invoice yet', (row) =>
+            row.at_stake === undefined ? 'not known' : quantity(Number(row.at_stake)),
+          ),
+          text('Billed if priced by', (row) =>
+            row.saved_until === undefined ? '–' : time(row.saved_until),
+          ),
         ]} />
       <${Table} caption="Accepted usage that it does not bill" rows=${refusals} empty="It bills all usage that it accepted, as far as is known."
         columns=${[
-          { name: 'Found', cell: (/** @type {any} */ row) => time(row.at) },
-          { name: 'Events', number: true, cell: (/** @type {any} */ row) => count(row.events) },
-          { name: 'Reason', cell: (/** @type {any} */ row) => row.reason },
-          {
-            name: 'One of them',
-            cell: (/** @type {any} */ row) =>
-              row.example === undefined
-                ? '–'
-                : html`<a href=${link(['events', row.example])}>Explain</a>`,
-          },
+          text('Found', (row) => time(row.at)),
+          figure('Events', (row) => count(row.events)),
+          text('Reason', (row) => row.reason),
+          text('One of them', (row) =>
+            row.example === undefined
+              ? '–'
+              : html`<a href=${link(['events', row.example])}>Explain</a>`,
+          ),
         ]} />
     </${Card}>
   `;
@@ -283,26 +244,16 @@ function Invoices({ invoices }) {
       }
       <${Table} caption="Invoices that differ from what was delivered" rows=${invoices.examples} empty="None differ."
         columns=${[
-          {
-            name: 'Tenant',
-            cell: (/** @type {any} */ row) => html`<${TenantLink} id=${row.tenant} />`,
-          },
-          { name: 'Metric', cell: (/** @type {any} */ row) => names.metricWithUnit(row.metric) },
-          {
-            name: 'Invoiced more by',
-            number: true,
-            cell: (/** @type {any} */ row) => signed(row.difference),
-          },
-          {
-            name: 'Worth about',
-            number: true,
-            cell: (/** @type {any} */ row) =>
-              row.amount === undefined
-                ? '–'
-                : `${signed(row.amount.value, 2)} ${row.amount.currency}`,
-          },
-          { name: 'Usage before', cell: (/** @type {any} */ row) => time(row.until) },
-          { name: 'Cause', cell: (/** @type {any} */ row) => row.cause },
+          text('Tenant', (row) => html`<${TenantLink} id=${row.tenant} />`),
+          text('Metric', (row) => names.metricWithUnit(row.metric)),
+          figure('Invoiced more by', (row) => signed(row.difference)),
+          figure('Worth about', (row) =>
+            row.amount === undefined
+              ? '–'
+              : `${signed(row.amount.value, 2)} ${row.amount.currency}`,
+          ),
+          text('Usage before', (row) => time(row.until)),
+          text('Cause', (row) => row.cause),
         ]} />
     </${Card}>
   `;

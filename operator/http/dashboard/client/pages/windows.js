@@ -31,14 +31,14 @@ export function WindowsPage() {
               (one) =>
                 html`<a href=${link(['windows', one.window_end])}>${time(one.window_end)}</a>`,
             ),
-            { name: 'Events', number: true, cell: (/** @type {any} */ one) => count(one.events) },
-            { name: 'Tenants', number: true, cell: (/** @type {any} */ one) => count(one.tenants) },
+            figure('Events', (one) => count(one.events)),
+            figure('Tenants', (one) => count(one.tenants)),
             figure(
               'Closed after',
               (one) =>
                 `${((Date.parse(one.closed_at) - Date.parse(one.window_end)) / 1000).toFixed(1)} s`,
             ),
-            { name: 'State', cell: stateOf },
+            text('State', stateOf),
           ]} />
       </${Card}>
     `
@@ -169,18 +169,15 @@ function WindowGaps({ report }) {
 
 /** @param {{ caption: string, rows: any[] }} properties */
 function Balance({ caption, rows }) {
-  const amount = (/** @type {string} */ name) => ({
-    name: name[0]?.toUpperCase() + name.slice(1),
-    number: true,
-    cell: (/** @type {any} */ row) => quantity(row[name]),
-  });
+  const amount = (/** @type {string} */ name) =>
+    figure(name[0]?.toUpperCase() + name.slice(1), (row) => quantity(row[name]));
   return html`
     <${Table} caption=${caption} rows=${rows} empty="No GPUs."
       columns=${[
         text(rows[0]?.node === undefined ? 'GPU' : 'Node', (row) =>
           row.node === undefined ? row.gpu_type : `${row.node} (${row.gpu_type})`,
         ),
-        { name: 'Shares', cell: shares },
+        text('Shares', shares),
         ...['installed', ...PARTS, 'overlap', 'carried', 'unaccounted'].map(amount),
       ]} />
   `;
@@ -194,11 +191,11 @@ function TenantGpus({ rows }) {
     <${Table} caption="By tenant and GPU model" rows=${rows} empty="No GPUs."
       columns=${[
         text('Tenant', (row) => `${names.tenant(row.tenant)} (${row.gpu_type})`),
-        ...figures.map((field) => ({
-          name: `${field[0]?.toUpperCase()}${field.slice(1).replace('_', ' ')}`,
-          number: true,
-          cell: (/** @type {any} */ row) => quantity(row[field]),
-        })),
+        ...figures.map((field) =>
+          figure(`${field[0]?.toUpperCase()}${field.slice(1).replace('_', ' ')}`, (row) =>
+            quantity(row[field]),
+          ),
+        ),
       ]} />
   `;
 }
