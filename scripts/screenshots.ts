@@ -12,6 +12,7 @@ import {
   API_TOKEN,
   INGEST_TOKEN,
   NOW,
+  quietBudgets,
   startTestServer,
   type TestServer,
 } from '../operator/http/testing/test-server.ts';
@@ -78,7 +79,10 @@ const server: TestServer = await startTestServer({
   usageDirectory,
   ledger: showcase.ledger,
   environment: { 'spec.ingest.unknownTenants': 'hold', PORTAL_KEYS: newKey() },
-  views: { ...showcase.views(() => server.settings), budgets: { of: budgetFromCosts } },
+  views: {
+    ...showcase.views(() => server.settings),
+    budgets: { ...quietBudgets, of: budgetFromCosts },
+  },
 });
 server.settings = {
   ...server.settings,

@@ -71,15 +71,7 @@ export function buildBudgets(
   return {
     budgets,
     limiter: guard,
-    views: {
-      budgets: { of: (tenant) => budgets.of(tenant) },
-      credits: {
-        add: (request) => credits.add(request),
-        list: (tenant) => credits.list(tenant),
-        used: (tenant, counts) => budgets.prepaidUsed(tenant, counts),
-        counts: (tenant) => budgets.prepaidCounts(tenant),
-      },
-    },
+    views: { budgets, credits },
     component: whenConfigured(customResources, {
       name: 'budgets',
       run: (signal) => budgets.run(signal),

@@ -57,7 +57,7 @@ export function createControllers(
       /** Returns whether a metric of this code is in the catalogue. */
       readonly knowsMetric: (code: string) => boolean;
       readonly cursors: DestinationCursors;
-      /** True to ignore BillingDestinations that a hub in this cluster has taken; by default false. */
+      /** True to ignore BillingDestinations that a hub in this cluster has taken; default false. */
       readonly leavesToHub?: boolean;
     },
 ): Controllers {

@@ -11,7 +11,7 @@ import {
   stalledClaims,
 } from './conditions.ts';
 import { budgetFields } from './budget-status.ts';
-import type { DeliveryView, TenantsView, WindowsView } from './views.ts';
+import type { BillingView, TenantsView, WindowsView } from './views.ts';
 import type { EnforcementSettings } from '../settings/settings.ts';
 import type { MarkingStatus } from '../billing/enforcement/marks/marking.ts';
 import type { HeldUsage } from '../billing/held-usage/ledger-held-usage.ts';
@@ -49,7 +49,7 @@ const DISK: Readonly<
 
 /** The sources of the status of a MeteringPolicy. */
 export interface PolicyViews {
-  readonly delivery: DeliveryView;
+  readonly delivery: Pick<BillingView, 'list'>;
   readonly tenants: TenantsView;
   readonly windows: WindowsView;
   readonly ledger: {

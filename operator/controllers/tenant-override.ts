@@ -11,7 +11,7 @@ import { type ConditionClaim, readyBySpec, type SpecStatus, stalledClaims } from
 import { translateBudget } from './budget-settings.ts';
 import { budgetFields } from './budget-status.ts';
 import type { ControlledKind } from './controlled-kind.ts';
-import type { DeliveryView, TenantsView } from './views.ts';
+import type { BillingView, TenantsView } from './views.ts';
 import type { BudgetController } from '../billing/budgets/budget-controller.ts';
 
 /** Most items in the status. HTTP returns all of them. */
@@ -25,7 +25,7 @@ const MOST_RIVALS = 5;
 export function tenantOverrides(options: {
   readonly settings: SettingsStore;
   readonly tenants: TenantsView;
-  readonly delivery: DeliveryView;
+  readonly delivery: Pick<BillingView, 'list'>;
   readonly budgets: Pick<BudgetController, 'list'>;
 }): ControlledKind<TenantOverrideSpec> {
   const { settings, tenants, delivery, budgets } = options;
@@ -131,7 +131,7 @@ export interface OverrideFacts {
   readonly name: string;
   readonly specStatus: SpecStatus;
   readonly tenants: TenantsView;
-  readonly delivery: DeliveryView;
+  readonly delivery: Pick<BillingView, 'list'>;
   /** `spec.plan` */
   readonly plan?: string;
 }

@@ -12,13 +12,9 @@ import type { Gap } from '../metering/windows/gaps.ts';
  */
 
 /** The delivery engine. */
-export interface DeliveryView {
+export interface BillingView {
   /** Returns every destination with a feeder, of custom resources and of the environment. */
   list(): readonly DestinationProgress[];
-}
-
-/** The delivery engine, for BillingDestinations. */
-export interface BillingView extends DeliveryView {
   /** Returns the events that wait for a destination, usable or not; undefined without a cursor. */
   backlog(name: string): Backlog | undefined;
 }

@@ -223,8 +223,7 @@ export class Delivery {
     name: string,
     tenants: number,
     signal: AbortSignal,
-  ): Promise<LedgerFailure | undefined> =>
-    this.#feeders.get(name)?.feeder.invoices?.poll(tenants, signal);
+  ): Promise<LedgerFailure | undefined> => this.#feeders.get(name)?.invoices?.poll(tenants, signal);
 
   /** Predicts the outcome of a correction at a destination. Undefined without the destination. */
   readonly predictCorrection = async (
@@ -269,7 +268,7 @@ export class Delivery {
     if (destination === undefined) {
       return { kind: 'unusable', reason: found.status().lastError ?? 'it has not started' };
     }
-    const filter = running?.feeder.settings.metrics;
+    const filter = running?.settings.metrics;
     return { destination, filter, catalog: this.#options.catalog().metrics };
   }
 
@@ -297,7 +296,7 @@ export class Delivery {
     if (!this.#running) return { kind: 'written' };
     const unusable = this.#feeders
       .list()
-      .flatMap(({ destination, feeder }) => (destination === undefined ? feeder.settings : []));
+      .flatMap(({ destination, settings }) => (destination === undefined ? settings : []));
     const failures: LedgerFailure[] = [];
     for (const one of [...unusable, ...this.#directory.unfed()]) {
       const outcome = await reservePosition(ledger, one, clock.now());

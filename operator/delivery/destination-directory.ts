@@ -20,7 +20,7 @@ export class DestinationDirectory {
 
   find(name: string): Feeder | StandIn | undefined {
     const running = this.#options.feeders.get(name);
-    if (running !== undefined) return running.feeder;
+    if (running !== undefined) return running;
     const existing = this.#existing().find((candidate) => candidate.name === name);
     return existing && this.#standIn(existing);
   }
@@ -28,7 +28,7 @@ export class DestinationDirectory {
   statuses(): readonly DestinationStatus[] {
     const { feeders } = this.#options;
     const problems = new Map(this.#existing().map(({ name, problem }) => [name, problem]));
-    const fed = feeders.list().map(({ feeder }): DestinationStatus => {
+    const fed = feeders.list().map((feeder): DestinationStatus => {
       const status = feeder.status();
       const problem = problems.get(status.name);
       if (problem === undefined) return status;
@@ -44,7 +44,7 @@ export class DestinationDirectory {
     const waiting = this.#withoutFeeder().map((one) =>
       createStandIn(one, one.problem?.message ?? 'not started yet', this.#options),
     );
-    return [...feeders.list().map(({ feeder }) => feeder), ...waiting];
+    return [...feeders.list(), ...waiting];
   }
 
   /** Custom resources without settings in force, whose cursors this process creates. */

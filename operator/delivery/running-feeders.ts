@@ -1,30 +1,22 @@
 import type { DestinationSettings } from '../settings/settings.ts';
-import type { Destination } from '../destinations/destination.ts';
 import { sameDestination } from '../destinations/registry.ts';
 import type { DeliveryOptions } from './delivery-options.ts';
 import type { DeliveryMetrics } from './delivery-metrics.ts';
 import { DestinationFeeder, type Feeder } from './feeder/feeder.ts';
 import { createInvalidDestinationFeeder } from './feeder/invalid-destination.ts';
 
-/** A started feeder. */
-export interface RunningFeeder {
-  readonly feeder: Feeder;
-  /** Undefined if the settings are unusable. */
-  readonly destination: Destination | undefined;
-}
-
 /** Feeders by destination. Each runs while its settings stay unchanged. One call at a time. */
 export class RunningFeeders {
   readonly #options: DeliveryOptions;
   readonly #metrics: DeliveryMetrics;
-  readonly #running = new Map<string, RunningFeeder>();
+  readonly #running = new Map<string, Feeder>();
 
   constructor(options: DeliveryOptions, metrics: DeliveryMetrics) {
     this.#options = options;
     this.#metrics = metrics;
   }
 
-  get(name: string): RunningFeeder | undefined {
+  get(name: string): Feeder | undefined {
     return this.#running.get(name);
   }
 
@@ -32,13 +24,13 @@ export class RunningFeeders {
     return this.#running.has(name);
   }
 
-  list(): readonly RunningFeeder[] {
+  list(): readonly Feeder[] {
     return [...this.#running.values()];
   }
 
   /** Stops feeders with removed or changed settings, starts missing ones, and wakes the others. */
   async settle(wanted: ReadonlyMap<string, DestinationSettings>): Promise<void> {
-    const stale = [...this.#running].flatMap(([name, { feeder }]) => {
+    const stale = [...this.#running].flatMap(([name, feeder]) => {
       const settings = wanted.get(name);
       return settings === undefined || !sameDestination(settings, feeder.settings) ? [name] : [];
     });
@@ -47,7 +39,7 @@ export class RunningFeeders {
     for (const [name, settings] of wanted) {
       const running = this.#running.get(name);
       if (running === undefined) this.#start(settings);
-      else running.feeder.wake();
+      else running.wake();
     }
   }
 
@@ -58,7 +50,7 @@ export class RunningFeeders {
   async #stop(name: string): Promise<void> {
     const running = this.#running.get(name);
     if (running === undefined) return;
-    await running.feeder.stop();
+    await running.stop();
     this.#running.delete(name);
   }
 
@@ -69,7 +61,7 @@ export class RunningFeeders {
     if (outcome.kind === 'invalid') {
       logger.error(`[${name}] cannot be used: ${outcome.reason}`);
       const feeder = createInvalidDestinationFeeder(settings, outcome.reason, this.#options);
-      this.#running.set(name, { feeder, destination: undefined });
+      this.#running.set(name, feeder);
       return;
     }
     const { destination } = outcome;
@@ -79,7 +71,7 @@ export class RunningFeeders {
       metrics: this.#metrics,
       destination,
     });
-    this.#running.set(name, { feeder, destination });
+    this.#running.set(name, feeder);
     feeder.start();
   }
 }

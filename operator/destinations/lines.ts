@@ -24,24 +24,23 @@ export interface LineItem<Payload> {
   readonly payload: Payload;
 }
 
-interface LinesOptions<Payload extends object> {
-  /** Returns the outcome of an event that is not sent, or the payload to send, without `kind`. */
-  readonly check: (event: UsageEvent) => DeliveryOutcome | Payload;
-  readonly keyOf: (payload: Payload) => string;
-  /** Returns the number of lines for a number of payloads. */
-  readonly lineCount: (payloads: number) => number;
-  /** Sends the items of a line in order. Items without an outcome were not sent. */
-  readonly sendLine: (
-    line: readonly LineItem<Payload>[],
-    outcomes: Map<number, DeliveryOutcome>,
-  ) => Promise<void>;
-}
-
 /** Sends a batch over parallel lines of calls; `outcomes[i]` belongs to `events[i]`. */
 export async function sendInLines<Payload extends object>(
   events: readonly UsageEvent[],
-  { check, keyOf, lineCount, sendLine }: LinesOptions<Payload>,
+  options: {
+    /** Returns the outcome of an event that is not sent, or the payload to send, without `kind`. */
+    readonly check: (event: UsageEvent) => DeliveryOutcome | Payload;
+    readonly keyOf: (payload: Payload) => string;
+    /** Returns the number of lines for a number of payloads. */
+    readonly lineCount: (payloads: number) => number;
+    /** Sends the items of a line in order. Items without an outcome were not sent. */
+    readonly sendLine: (
+      line: readonly LineItem<Payload>[],
+      outcomes: Map<number, DeliveryOutcome>,
+    ) => Promise<void>;
+  },
 ): Promise<readonly DeliveryOutcome[]> {
+  const { check, keyOf, lineCount, sendLine } = options;
   const outcomes = new Map<number, DeliveryOutcome>();
   const items: LineItem<Payload>[] = [];
   for (const [index, event] of events.entries()) {

@@ -49,15 +49,6 @@ const PROXIED_TOKEN_HEADER = 'x-meterfeed-token';
 /** Counts a refused token. */
 export type RefusedTokens = (reason: 'unknown' | 'ended' | 'not-allowed-here' | 'too-many') => void;
 
-interface AccessOptions {
-  /** The tokens that are valid now; the same object until they change. */
-  readonly tokens: () => Tokens;
-  /** Counts an address's unknown token. False if it sent too many in the last minute. */
-  readonly mayFail: (address: string) => boolean;
-  readonly refused: RefusedTokens;
-  readonly checkSigned: (token: string) => Promise<SignedToken>;
-}
-
 type Refusal = 'unknown' | 'ended' | 'not-allowed-here';
 
 interface Guard {
@@ -68,16 +59,21 @@ interface Guard {
   readonly checks: Checks;
   /** `lacks`: what the token is not for. */
   readonly refuse: (reason: Refusal, lacks?: TokenUse) => Problem;
-  readonly checkSigned: AccessOptions['checkSigned'];
+  readonly checkSigned: (token: string) => Promise<SignedToken>;
 }
 
 /**
  * Returns the middleware for each kind of access. It alone decides what a request may read:
  * everything, or the data of one tenant (`scope.ts`).
  */
-export function createAccess(
-  options: AccessOptions,
-): (access: Access, tenantScope?: TenantScope) => RequestHandler {
+export function createAccess(options: {
+  /** The tokens that are valid now; the same object until they change. */
+  readonly tokens: () => Tokens;
+  /** Counts an address's unknown token. False if it sent too many in the last minute. */
+  readonly mayFail: (address: string) => boolean;
+  readonly refused: RefusedTokens;
+  readonly checkSigned: (token: string) => Promise<SignedToken>;
+}): (access: Access, tenantScope?: TenantScope) => RequestHandler {
   const checksOf = cacheByIdentity(
     ({ apiTokens, ingestTokens }: Tokens): Checks => ({
       api: createTokenCheck(apiTokens),

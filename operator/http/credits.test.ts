@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { Credits } from '../billing/budgets/credits.ts';
 import { createMemoryLedger } from '../ledger/testing/memory-ledger.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import {
   API_TOKEN,
   INGEST_TOKEN,
+  quietBudgets,
   quietDiscovery,
   startTestServer,
   testTenant,
@@ -81,7 +81,7 @@ describe('a credit', () => {
   test('below zero takes credit back, and the balance shows every digit', async () => {
     const used = 3_000_000_000_000_000_000_001n;
     await using server = await start({
-      views: { credits: { ...ofLedger(), used: () => used } },
+      views: { budgets: { ...quietBudgets, prepaidUsed: () => used } },
     });
     await server.call('POST', PATH, { token, body: CREDIT });
     await server.call('POST', PATH, { token, body: { ...CREDIT, key: 'r', amount: '-99.5' } });
@@ -125,8 +125,10 @@ describe('a credit', () => {
   });
 
   test('in another currency than the prepaid budget counts is refused', async () => {
-    const counts = () => ({ kind: 'money', currency: 'USD' }) as const;
-    await using server = await start({ views: { credits: { ...ofLedger(), counts } } });
+    const prepaidCounts = () => ({ kind: 'money', currency: 'USD' }) as const;
+    await using server = await start({
+      views: { budgets: { ...quietBudgets, prepaidCounts } },
+    });
     const refused = await server.call('POST', PATH, { token, body: CREDIT });
     expect(refused.status).toBe(400);
     expect(refused.text).toContain('credit USD');
@@ -164,20 +166,9 @@ describe('a credit', () => {
 
   test('is shown without its balance by a process that does not count', async () => {
     await using server = await start({
-      views: { credits: { ...ofLedger(), used: () => undefined } },
+      views: { budgets: { ...quietBudgets, prepaidUsed: () => undefined } },
     });
     await server.call('POST', PATH, { token, body: CREDIT });
     expect((await server.call('GET', PATH, { token })).status).toBe(503);
   });
 });
-
-function ofLedger() {
-  const ledger = createMemoryLedger();
-  const credits = new Credits(ledger, () => 60_000, { now: () => 0 });
-  return {
-    add: (...call: Parameters<typeof credits.add>) => credits.add(...call),
-    list: (tenant: string) => credits.list(tenant),
-    used: () => 0n,
-    counts: () => undefined,
-  };
-}

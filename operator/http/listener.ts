@@ -94,7 +94,6 @@ export class Listener {
 
   #createServer(): Server {
     const limits = this.#limits;
-    const handle = this.#handle;
     const server = createServer({
       headersTimeout: limits.headersTimeoutMs,
       requestTimeout: limits.requestTimeoutMs,
@@ -104,26 +103,24 @@ export class Listener {
     });
     server.timeout = limits.idleTimeoutMs;
     server.on('connection', (socket) => this.#bound(socket));
-    server.on('request', handle);
+    server.on('request', this.#handle);
     return server;
   }
 
   /** Closes the connection when its address, or all addresses together, have reached the limit. */
   #bound(socket: Socket): void {
-    const limits = this.#limits;
-    const refused = this.#refused;
     const address = socket.remoteAddress?.replace(/^::ffff:/, '') ?? '';
     const open = this.#connections.get(address) ?? 0;
-    const over = open >= limits.maxConnectionsPerAddress ? 'address' : undefined;
-    const reason = this.#open >= limits.maxConnections ? 'all' : over;
+    const over = open >= this.#limits.maxConnectionsPerAddress ? 'address' : undefined;
+    const reason = this.#open >= this.#limits.maxConnections ? 'all' : over;
     if (reason !== undefined) {
-      refused(reason);
+      this.#refused(reason);
       socket.destroy();
       return;
     }
     this.#open += 1;
     this.#connections.set(address, open + 1);
-    refusePipelining(socket, () => refused('pipelining'));
+    refusePipelining(socket, () => this.#refused('pipelining'));
     socket.once('close', () => {
       this.#open -= 1;
       const left = (this.#connections.get(address) ?? 1) - 1;

@@ -33,6 +33,7 @@ export interface Route {
 
 /** The dependencies of the routes. */
 export interface RouteContext {
+  /** The operator's version, as `/api/v1/status` shows it. */
   readonly version: string;
   readonly views: Views;
   readonly ledger: Ledger;

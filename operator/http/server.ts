@@ -1,6 +1,4 @@
 import { Registry } from 'prom-client';
-import type { Ledger } from '../ledger/ledger.ts';
-import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { lacksToken } from './access.ts';
 import { createApp, createPlainApp, refusePath } from './create-app.ts';
@@ -15,16 +13,9 @@ import type { Route, RouteContext } from './route.ts';
 import { createRoutes } from './routes/routes.ts';
 import type { UsageTotals } from '../billing/usage/usage-totals.ts';
 import { type Tokens, TokenSource } from './tokens.ts';
-import type { Views } from './views.ts';
 
-export interface HttpServerOptions {
-  /** The operator's version, as `/api/v1/status` shows it. */
-  readonly version: string;
-  readonly views: Views;
-  readonly ledger: Ledger;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  readonly metrics: Registry;
+export interface HttpServerOptions
+  extends Pick<RouteContext, 'version' | 'views' | 'ledger' | 'clock' | 'logger' | 'metrics'> {
   /**
    * Stored sums of usage. Without them, and while they are not open, the server computes every sum
    * from the ledger.
@@ -39,13 +30,9 @@ export interface HttpServerOptions {
 }
 
 /** A stream of a hub; the same object for as long as the stream exists. */
-export interface ServedStream {
+export interface ServedStream extends Pick<RouteContext, 'views' | 'ledger' | 'totals'> {
   /** CLUSTER_NAME. */
   readonly source: string;
-  readonly views: Views;
-  readonly ledger: Ledger;
-  /** Undefined while its sums are not open. */
-  readonly totals: () => UsageTotals | undefined;
 }
 
 /** Creates the HTTP server of the operator (docs/reference/openapi.yaml). */

@@ -1,7 +1,13 @@
 import { expect, test } from 'vitest';
 import type { BudgetState } from '../billing/budgets/budget-state.ts';
 import { budgetOf } from './portal/testing/budget.ts';
-import { API_TOKEN, quietDiscovery, startTestServer, testTenant } from './testing/test-server.ts';
+import {
+  API_TOKEN,
+  quietBudgets,
+  quietDiscovery,
+  startTestServer,
+  testTenant,
+} from './testing/test-server.ts';
 
 test('a tenant whose prepaid balance was never credited cannot be looked at', async () => {
   const state = budgetOf('acme');
@@ -13,7 +19,7 @@ test('a tenant whose prepaid balance was never credited cannot be looked at', as
   const server = await startTestServer({
     views: {
       discovery: quietDiscovery({ tenants: () => [testTenant('acme')] }),
-      budgets: { of: () => prepaid },
+      budgets: { ...quietBudgets, of: () => prepaid },
     },
   });
   const { status, json } = await server.call('GET', '/api/v1/tenants/acme', { token: API_TOKEN });

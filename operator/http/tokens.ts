@@ -79,20 +79,17 @@ export class TokenSource {
    * nothing and is logged.
    */
   async follow(signal: AbortSignal): Promise<void> {
-    const clock = this.#clock;
-    const logger = this.#logger;
-    const settings = this.#settings;
-    const { apiTokenFile, ingestTokenFile, portalKeysFile } = settings();
+    const { apiTokenFile, ingestTokenFile, portalKeysFile } = this.#settings();
     if ([apiTokenFile, ingestTokenFile, portalKeysFile].every((file) => file === undefined)) return;
-    const log = new CauseLog(logger, clock);
+    const log = new CauseLog(this.#logger, this.#clock);
     while (!signal.aborted) {
-      await clock.sleep(POLL_MS, signal).catch(() => undefined);
+      await this.#clock.sleep(POLL_MS, signal).catch(() => undefined);
       if (signal.aborted) return;
       const before = this.#version();
       for (const problem of await this.poll()) {
         log.warn(problem, `[http] ${problem}; the tokens read last stay in force`);
       }
-      if (this.#version() !== before) logger.info('[http] tokens have changed');
+      if (this.#version() !== before) this.#logger.info('[http] tokens have changed');
     }
   }
 

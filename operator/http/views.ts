@@ -1,4 +1,4 @@
-import type { Credit, CreditOutcome, CreditRequest } from '../billing/budgets/credits.ts';
+import type { Credits } from '../billing/budgets/credits.ts';
 import type { Role, Settings } from '../settings/settings.ts';
 import type { DestinationStatus } from '../delivery/destination-status.ts';
 import type { Delivery } from '../delivery/delivery.ts';
@@ -6,7 +6,6 @@ import type { TenantCluster } from '../discovery/tenant-cluster.ts';
 import type { HeldUsage } from '../billing/held-usage/ledger-held-usage.ts';
 import type { Enforcement, TenantBillingState } from '../billing/enforcement/enforcement.ts';
 import type { Explanation } from '../metering/meters/explanation.ts';
-import type { BudgetCounts } from '../model/budget.ts';
 import type { Catalog } from '../model/catalog.ts';
 import type { UsageEvent } from '../model/event.ts';
 import type { Tenant } from '../model/tenant.ts';
@@ -48,21 +47,12 @@ export interface Views {
     >;
   };
   readonly enforcement?: EnforcementView;
-  /** A tenant's budget; undefined without one, or while its account is not computed yet. */
-  readonly budgets?: Pick<BudgetController, 'of'>;
+  readonly budgets?: Pick<BudgetController, 'of' | 'prepaidUsed' | 'prepaidCounts'>;
   /** Takes the requests that gateways report. */
   readonly intake?: Pick<Intake, 'accept' | 'isReady' | 'stats' | 'deadLetters'>;
   /** Answers gateways whether a tenant may use more. */
   readonly access?: Pick<AccessCheck, 'of'>;
-  readonly credits?: {
-    add(request: CreditRequest): Promise<CreditOutcome>;
-    /** In no particular order; throws when the ledger cannot be read. */
-    list(tenant: string): AsyncIterable<Credit>;
-    /** Usage since the first credit, in the units of a budget; undefined while it is unknown. */
-    used(tenant: string, counts: BudgetCounts): bigint | undefined;
-    /** What the tenant's prepaid budget counts; undefined without one, or while unknown. */
-    counts(tenant: string): BudgetCounts | undefined;
-  };
+  readonly credits?: Pick<Credits, 'add' | 'list'>;
   /** The streams of the fleet; an operator without a hub has one. */
   fleet(): readonly FleetStreamView[];
   /** The checks of `/readyz`, in the order in which it lists them. */

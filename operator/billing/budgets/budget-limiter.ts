@@ -58,8 +58,8 @@ export class BudgetLimiter {
     /** Returns true for a tenant that is only warned, whatever its budget asks for. */
     readonly isSpared: (tenant: string) => boolean;
     /**
-     * Reports a threshold to every destination outside `reportedTo`. On `waiting` it is retried with
-     * the same id.
+     * Reports a threshold to every destination outside `reportedTo`. On `waiting` it is retried
+     * with the same id.
      */
     readonly notify: (
       reached: ReachedThreshold,

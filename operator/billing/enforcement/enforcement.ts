@@ -14,7 +14,6 @@ import { definitionOf, DESTINATIONS } from '../../destinations/registry.ts';
 import type { SignedRequest } from '../../destinations/signatures.ts';
 import type { DestinationType } from '../../model/destination-type.ts';
 import { createEnforcementMetrics } from './enforcement-metrics.ts';
-import { recordBudgetStates } from './record-budget-states.ts';
 import { Inbox, type InboxOptions, type InboxOutcome } from './inbox.ts';
 import { type QueryKeys, PinnedKeys } from './states/pinned-keys.ts';
 import { AlertPoller } from './alert-poller.ts';
@@ -23,6 +22,7 @@ import { type QueryCustomer, createCustomers, type TenantsByCustomer } from './s
 import { SeenAlerts, secretName } from './states/seen-alerts.ts';
 import { StateStore } from './states/state-store.ts';
 import {
+  applyBudget,
   applyManual,
   budgetEntry,
   type BudgetStatement,
@@ -71,7 +71,7 @@ export class Enforcement {
     readonly queryKeys: QueryKeys;
     readonly report: InboxOptions['report'];
     readonly events: Pick<EventRecorder, 'record'>;
-    /** Resolves after the first read of custom resources: an override may exempt a tenant cluster. */
+    /** Resolves after the first read of custom resources: overrides may exempt a tenant cluster. */
     readonly overridesKnown: (signal: AbortSignal) => Promise<void>;
     readonly queueMetrics?: WorkQueueMetrics;
     readonly registry: Registry;
@@ -173,11 +173,30 @@ export class Enforcement {
 
   /** Durably records the states that budgets give tenants. Known states are not written again. */
   applyBudgets(stated: readonly BudgetStatement[]): Promise<WriteOutcome> {
-    const states = this.#store;
-    const onChange = (): void => this.#reconcile();
-    return this.#inbox.enqueue(() =>
-      recordBudgetStates(stated, { ...this.#options, states, onChange }),
-    );
+    return this.#inbox.enqueue(async () => {
+      const { clock, logger } = this.#options;
+      const now = clock.now();
+      const changed = stated.flatMap((statement) => {
+        const record = this.#store.find(statement.tenant);
+        return isKnown(statement, record)
+          ? []
+          : [applyBudget(record ?? newRecord(statement.tenant, now), statement, now)];
+      });
+      if (changed.length === 0) return { kind: 'written' };
+      const outcome = await this.#store.putAll(changed);
+      if (outcome.kind === 'failed') return outcome;
+      for (const record of changed) {
+        const { tenant } = record;
+        const { state } = effectiveState(record);
+        const given = budgetEntry(record)?.state ?? 'active';
+        logger.info(`[enforcement] ${tenant} is ${state} after its budget gave ${given}`, {
+          tenant,
+          state,
+        });
+      }
+      this.#reconcile();
+      return outcome;
+    });
   }
 
   /** The tenants that a budget warns or suspends. */
@@ -265,6 +284,12 @@ export class Enforcement {
     this.#mayMark = true;
     this.#reconcile();
   }
+}
+
+function isKnown({ state, reason }: BudgetStatement, record: TenantRecord | undefined): boolean {
+  const before = budgetEntry(record);
+  if (before === undefined) return state === 'active';
+  return before.state === state && before.reason === reason;
 }
 
 /** The billing state that a record stands for. */

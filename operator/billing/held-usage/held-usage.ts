@@ -3,21 +3,6 @@ import type { EventOutcome, LedgerFailure } from '../../ledger/ledger.ts';
 /** Most held events at once. It refuses further pushes, so memory and records stay bounded. */
 export const MOST_HELD = 20_000;
 
-/** An unknown tenant with held usage. */
-export interface HeldTenant {
-  readonly tenant: string;
-  readonly events: number;
-  /** When the first of them arrived, milliseconds since the epoch. */
-  readonly since: number;
-}
-
-/** A tenant with pushed usage that discovery does not know. */
-export interface PushedTenant {
-  readonly id: string;
-  /** When its first usage arrived, milliseconds since the epoch. */
-  readonly since: number;
-}
-
 /** `outcomes[i]` belongs to `events[i]`. A held event is `accepted`. */
 export type PushOutcome =
   | {

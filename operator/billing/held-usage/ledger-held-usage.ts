@@ -5,13 +5,7 @@ import type { UsageEvent } from '../../model/event.ts';
 import { deriveEventId, EVENT_ID_PREFIX } from '../../model/event-id.ts';
 import { quote } from '../../model/validate-event.ts';
 import { HeldRecords, type PushedEvent } from './held-records.ts';
-import {
-  type HeldDecision,
-  type HeldTenant,
-  MOST_HELD,
-  type PushedTenant,
-  type PushOutcome,
-} from './held-usage.ts';
+import { type HeldDecision, MOST_HELD, type PushOutcome } from './held-usage.ts';
 import { SharedLock } from './shared-lock.ts';
 
 /** Events moved in one transaction. */
@@ -88,7 +82,12 @@ export class HeldUsage {
   }
 
   /** The tenants with held usage, sorted. */
-  list(): readonly HeldTenant[] {
+  list(): readonly {
+    readonly tenant: string;
+    readonly events: number;
+    /** When the first of them arrived, milliseconds since the epoch. */
+    readonly since: number;
+  }[] {
     return [...this.#held]
       .map(([tenant, { events, since }]) => ({ tenant, events, since }))
       .toSorted((a, b) => (a.tenant < b.tenant ? -1 : 1));
@@ -99,7 +98,11 @@ export class HeldUsage {
   }
 
   /** The tenants with pushed usage, held or not, that discovery does not know, sorted by id. */
-  pushedTenants(): readonly PushedTenant[] {
+  pushedTenants(): readonly {
+    readonly id: string;
+    /** When its first usage arrived, milliseconds since the epoch. */
+    readonly since: number;
+  }[] {
     const all = new Map(this.#admitted);
     for (const [id, { since }] of this.#held) all.set(id, Math.min(since, all.get(id) ?? since));
     return [...all]

@@ -1,3 +1,4 @@
+import type { Destination } from '../../destinations/destination.ts';
 import type { DestinationSettings } from '../../settings/settings.ts';
 import type { WriteOutcome } from '../../ledger/ledger.ts';
 import { errorText } from '../../model/error-text.ts';
@@ -36,6 +37,8 @@ const LONGEST_WAIT_MS = 3_600_000;
  */
 export interface Feeder {
   readonly settings: DestinationSettings;
+  /** Absent if the settings are unusable. */
+  readonly destination?: Destination;
   /** Operations for a human operator: dead letters, replay, discard, cursor moves. */
   readonly operations: Operations;
   readonly reconcile: Reconcile;
@@ -54,6 +57,7 @@ export interface Feeder {
 
 export class DestinationFeeder implements Feeder {
   readonly settings: DestinationSettings;
+  readonly destination: Destination;
   readonly operations: Operations;
   readonly reconcile: Reconcile;
   readonly predictCorrection: PredictCorrection;
@@ -114,6 +118,7 @@ export class DestinationFeeder implements Feeder {
       (report) => this.#count(report),
     );
     this.settings = settings;
+    this.destination = destination;
     this.#options = options;
     this.#log = log;
     this.#feed = feed;
@@ -155,7 +160,7 @@ export class DestinationFeeder implements Feeder {
     this.#unsubscribe();
     this.#lanes.stop();
     await this.#loop.stop();
-    await this.#options.destination.close();
+    await this.destination.close();
   }
 
   wake(): void {
@@ -234,7 +239,7 @@ export class DestinationFeeder implements Feeder {
     const { pending } = this.#feed;
     const served = await this.#lanes.step(signal);
     if (served.blocked !== undefined) return served.blocked;
-    const { batchEvents: events, batchBytes: bytes } = this.#options.destination.limits;
+    const { batchEvents: events, batchBytes: bytes } = this.destination.limits;
     const { wants } = this.#inspection;
     const position = pending.position();
     const unread = await pending.read({ events, wants, bytes });

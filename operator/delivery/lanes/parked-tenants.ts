@@ -46,22 +46,17 @@ export class ParkedTenants {
 
   /** Reads the records of earlier processes. Rejects when they cannot be read: call it again. */
   async load(): Promise<void> {
-    const records = this.#records;
-    const onParked = this.#onParked;
     this.#states.clear();
-    for await (const { event, at, reason } of records.parked()) {
+    for await (const { event, at, reason } of this.#records.parked()) {
       const fresh = { reason, fingerprint: '', since: at, failures: 0, retryAt: 0, events: 0 };
       const state = this.#states.get(event.tenant) ?? fresh;
       const since = Math.min(state.since, at);
       this.#states.set(event.tenant, { ...state, since, events: state.events + 1 });
     }
-    for (const [tenant, { reason }] of this.#states) onParked(tenant, reason);
+    for (const [tenant, { reason }] of this.#states) this.#onParked(tenant, reason);
   }
 
   add(tenant: string, reason: string, fingerprint = ''): void {
-    const clock = this.#clock;
-    const random = this.#random;
-    const onParked = this.#onParked;
     const known = this.#states.get(tenant);
     if (known !== undefined) {
       // A tenant that waits for a change of plan still sends older usage. Another reason stops all
@@ -69,10 +64,10 @@ export class ParkedTenants {
       if (known.reason === WAITS_FOR_CHANGE) this.#change(tenant, () => ({ reason, fingerprint }));
       return;
     }
-    const retryAt = clock.monotonic() + retryDelayMs(1, random);
-    const since = clock.now();
+    const retryAt = this.#clock.monotonic() + retryDelayMs(1, this.#random);
+    const since = this.#clock.now();
     this.#states.set(tenant, { reason, fingerprint, since, failures: 1, retryAt, events: 0 });
-    onParked(tenant, reason);
+    this.#onParked(tenant, reason);
   }
 
   /** Returns why the tenant is parked; undefined if it is not. */
@@ -101,12 +96,10 @@ export class ParkedTenants {
 
   /** Notes another failed attempt, and plans the next one. */
   postpone(tenant: string, reason: string, fingerprint: string, afterMs = 0): void {
-    const clock = this.#clock;
-    const random = this.#random;
     this.#change(tenant, (state) => {
       const failures = state.failures + 1;
-      const wait = Math.max(afterMs, retryDelayMs(failures, random));
-      return { reason, fingerprint, failures, retryAt: clock.monotonic() + wait };
+      const wait = Math.max(afterMs, retryDelayMs(failures, this.#random));
+      return { reason, fingerprint, failures, retryAt: this.#clock.monotonic() + wait };
     });
   }
 

@@ -16,9 +16,6 @@ const METADATA_AGE_MS = 30_000;
 const RETRIES = 24;
 const RETRY = { baseMs: 200, capMs: 2_000, random: () => 1 };
 
-/** The part of the client's producer that the destination uses. */
-export type KafkaProducer = Producer;
-
 /**
  * Returns an idempotent producer that waits for all in-sync replicas. Brokers recognise a repeated
  * batch by its number (https://kafka.apache.org/documentation/#producerconfigs_enable.idempotence).
@@ -30,8 +27,8 @@ export function createProducer(
   { brokers, tls, ca, sasl }: KafkaSettings,
   lookup: LookupFunction,
   onFailure: (error: unknown) => void,
-): KafkaProducer {
-  const producer: KafkaProducer = new Producer({
+): Producer {
+  const producer: Producer = new Producer({
     clientId: CLIENT_ID,
     bootstrapBrokers: brokers.map(({ host, port }) => ({ host, port })),
     idempotent: true,

@@ -1,7 +1,7 @@
+import type { Producer } from '@platformatic/kafka';
 import type { LookupFunction } from 'node:net';
 import { BadAnswerError } from './broker-answers.ts';
 import { outcomeOf, type KafkaWriteOutcome } from './outcome.ts';
-import type { KafkaProducer } from './producer.ts';
 import type { KafkaRecord } from './record.ts';
 import type { KafkaSettings } from './settings.ts';
 
@@ -65,7 +65,7 @@ export class TopicWriter {
   }
 
   async #write(
-    producer: KafkaProducer,
+    producer: Producer,
     records: readonly KafkaRecord[],
     { partitionOf }: Client,
   ): Promise<readonly KafkaWriteOutcome[]> {
@@ -96,7 +96,7 @@ export class TopicWriter {
   }
 
   async #writeTo(
-    producer: KafkaProducer,
+    producer: Producer,
     partition: number,
     records: readonly KafkaRecord[],
   ): Promise<KafkaWriteOutcome> {
@@ -124,7 +124,7 @@ const UNANSWERED: KafkaWriteOutcome = { kind: 'retry', reason: 'no outcome for a
 
 /** A client, and callers that learn at once of failures that the client retries for a minute. */
 interface Connected {
-  readonly producer: KafkaProducer;
+  readonly producer: Producer;
   readonly listeners: BlockedListeners;
 }
 
@@ -163,7 +163,7 @@ async function endOf(
 }
 
 /** Ends connections at once. A normal close waits for an unreachable broker to read its data. */
-async function closed(producer: KafkaProducer): Promise<void> {
+async function closed(producer: Producer): Promise<void> {
   const connections = [...producer.connections];
   const closing = producer.close(true).catch(() => undefined);
   for (const [, { socket }] of connections) socket?.destroy();

@@ -27,7 +27,6 @@ export class LagoStatus {
   }
 
   async current(requested: readonly string[], signal: AbortSignal): Promise<CurrentAlertsOutcome> {
-    const client = this.#client;
     const now = this.#clock.now();
     const alerts = new Map<string, Alert>();
     const report = (invoice: JsonObject): void => {
@@ -38,14 +37,18 @@ export class LagoStatus {
       alerts.set(alert.subject, { state: 'active', ...alert });
     };
     for (const filter of IN_TROUBLE) {
-      const list = await client.list(`${INVOICES}?status=finalized&${filter}`, 'invoices', signal);
+      const list = await this.#client.list(
+        `${INVOICES}?status=finalized&${filter}`,
+        'invoices',
+        signal,
+      );
       if (list.kind !== 'list') return { kind: 'failed', reason: list.reason };
       for (const invoice of list.items) report(invoice);
     }
     for (const subject of requested) {
       const id = SUBJECT.exec(subject)?.[1];
       if (id === undefined || alerts.has(subject)) continue;
-      const answer = await client.get(`${INVOICES}/${encodeURIComponent(id)}`, signal);
+      const answer = await this.#client.get(`${INVOICES}/${encodeURIComponent(id)}`, signal);
       // Invoices of another organisation belong to no customer here.
       if (answer.kind === 'refused') continue;
       if (answer.kind !== 'ok') return { kind: 'failed', reason: answer.reason };

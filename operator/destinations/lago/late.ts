@@ -67,12 +67,10 @@ export class LagoLate implements LateBiller {
     invoices: readonly UsageFees[],
     signal: AbortSignal,
   ): Promise<LatePricing> {
-    const client = this.#client;
-    const fieldOf = this.#fieldOf;
-    const known = await client.get(`/events/${encodeURIComponent(event.id)}`, signal);
+    const known = await this.#client.get(`/events/${encodeURIComponent(event.id)}`, signal);
     if (known.kind === 'ok') return { kind: 'delivered' };
     if (known.kind !== 'refused' || known.status !== 404) return failedStep(known);
-    const { properties } = lagoEvent(event, ids.subscription, fieldOf(event.metric) ?? '');
+    const { properties } = lagoEvent(event, ids.subscription, this.#fieldOf(event.metric) ?? '');
     const at = Date.parse(event.window_start);
     for (const { invoice, fees } of invoices) {
       const own = fees.filter((fee) => concerns(fee, event.metric, at));
@@ -192,8 +190,7 @@ export class LagoLate implements LateBiller {
 
   /** Creates the add-on if it is missing. Its own price is never used. */
   async #ensureAddOn(currency: string, signal: AbortSignal): Promise<ApiProblem | undefined> {
-    const client = this.#client;
-    const known = await client.get(`/add_ons/${ADD_ON}`, signal);
+    const known = await this.#client.get(`/add_ons/${ADD_ON}`, signal);
     if (known.kind === 'ok') return undefined;
     if (known.kind !== 'refused' || known.code !== 'add_on_not_found') return known;
     const add_on = {
@@ -203,7 +200,7 @@ export class LagoLate implements LateBiller {
       amount_currency: currency,
       description: 'Usage that came after the invoice of its time was final',
     };
-    const answer = await client.call('POST', '/add_ons', { add_on }, signal);
+    const answer = await this.#client.call('POST', '/add_ons', { add_on }, signal);
     if (answer.kind === 'ok') return undefined;
     return answer.kind === 'refused' && isTaken(answer) ? undefined : answer;
   }
@@ -214,17 +211,16 @@ export class LagoLate implements LateBiller {
     since: number,
     signal: AbortSignal,
   ): Promise<readonly UsageFees[] | ApiProblem> {
-    const client = this.#client;
     const query = new URLSearchParams({
       external_customer_id: customer,
       issuing_date_from: dayOf(since - DAY_MS),
     });
-    const list = await client.list(`/invoices?${query.toString()}`, 'invoices', signal);
+    const list = await this.#client.list(`/invoices?${query.toString()}`, 'invoices', signal);
     if (list.kind !== 'list') return list;
     const found: JsonObject[] = [];
     for (const { lago_id: id, status } of list.items.filter(mayHaveUsage)) {
       if (typeof id !== 'string' || status !== 'finalized') continue;
-      const answer = await client.get(`/invoices/${encodeURIComponent(id)}`, signal);
+      const answer = await this.#client.get(`/invoices/${encodeURIComponent(id)}`, signal);
       if (answer.kind !== 'ok') return answer;
       found.push(objectOf(answer.body, 'invoice'));
     }

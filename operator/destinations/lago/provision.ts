@@ -187,7 +187,7 @@ export class LagoProvisioner implements Customers, Plans {
     { zone }: LagoCustomer,
     signal: AbortSignal,
   ): Promise<StepOutcome> {
-    const { name, client, subscriptions, clock, logger } = this.#options;
+    const { name, client, clock, logger } = this.#options;
     const ended = await endedSubscriptions(client, ids, signal);
     if (ended.kind !== 'ended') return failedStep(ended);
     const from = tenant.billableFrom ?? tenant.createdAt;
@@ -203,11 +203,9 @@ export class LagoProvisioner implements Customers, Plans {
       billing_time: 'calendar',
       subscription_at: new Date(start).toISOString(),
     };
-    const answer = await client.call('POST', '/subscriptions', { subscription }, signal);
-    if (answer.kind !== 'ok') return failedStep(answer);
-    const created = subscriptionOf(answer.body);
-    if (created === undefined) return { kind: 'retry', reason: 'no subscription in the answer' };
-    subscriptions.add(created);
+    const made = await this.#post(subscription, signal);
+    if (made.kind !== 'subscription') return made;
+    const { subscription: created } = made;
     logger.info(`[${name}] subscribed tenant ${tenant.id} to plan ${plan.code}`);
     if (created.startedAt > from) {
       const since = new Date(created.startedAt).toISOString();
@@ -259,23 +257,32 @@ export class LagoProvisioner implements Customers, Plans {
     return DONE;
   }
 
-  /** Requests another plan and reads the active subscription from the answer. */
+  /** Requests another plan. */
   async #query(tenant: Tenant, plan: string, signal: AbortSignal): Promise<Existing | FailedStep> {
-    const { name, client, subscriptions, logger } = this.#options;
+    const { name, logger } = this.#options;
     const ids = idsOf(tenant);
     const subscription = {
       external_customer_id: ids.customer,
       plan_code: plan,
       external_id: ids.subscription,
     };
+    const made = await this.#post(subscription, signal);
+    if (made.kind !== 'subscription') return made;
+    const isOn = made.subscription.planCode === plan;
+    const when = isOn ? 'is on' : 'comes at the end of the period to';
+    logger.info(`[${name}] tenant ${tenant.id} ${when} plan ${plan}`);
+    return made;
+  }
+
+  /** Posts a subscription, and reads the active one from the answer. */
+  async #post(subscription: object, signal: AbortSignal): Promise<Existing | FailedStep> {
+    const { client, subscriptions } = this.#options;
     const answer = await client.call('POST', '/subscriptions', { subscription }, signal);
     if (answer.kind !== 'ok') return failedStep(answer);
-    const after = subscriptionOf(answer.body);
-    if (after === undefined) return { kind: 'retry', reason: 'no subscription in the answer' };
-    subscriptions.add(after);
-    const when = after.planCode === plan ? 'is on' : 'comes at the end of the period to';
-    logger.info(`[${name}] tenant ${tenant.id} ${when} plan ${plan}`);
-    return { kind: 'subscription', subscription: after };
+    const active = subscriptionOf(answer.body);
+    if (active === undefined) return { kind: 'retry', reason: 'no subscription in the answer' };
+    subscriptions.add(active);
+    return { kind: 'subscription', subscription: active };
   }
 
   /** Returns the subscription as it is now. */

@@ -68,15 +68,13 @@ export class StripeLate implements LateBiller {
     events: readonly UsageEvent[],
     signal: AbortSignal,
   ): Promise<readonly LatePricing[]> {
-    const meters = this.#meters;
-    const splitBy = this.#splitBy;
     const customer = await this.#customerOf(tenant, signal);
     if (typeof customer !== 'string') return events.map(() => customer);
     const earliest = least(events.map(({ window_start }) => Date.parse(window_start)));
     const lines = await this.#chargedSince(customer, Math.floor(earliest / 1000), signal);
     if ('reason' in lines) return events.map(() => failedStep(lines));
     return events.map((event) => {
-      const meter = meters.find(meterName(event, splitBy))?.id;
+      const meter = this.#meters.find(meterName(event, this.#splitBy))?.id;
       const at = Date.parse(event.window_start) / 1000;
       const line = lines.find((one) => one.meter === meter && one.from <= at && at < one.to);
       if (line === undefined) {
@@ -169,8 +167,7 @@ export class StripeLate implements LateBiller {
   }
 
   async #customerOf(tenant: Tenant, signal: AbortSignal): Promise<string | FailedStep> {
-    const customers = this.#customers;
-    const found = await customers.find(tenant.id, tenant.customerIds?.['stripe'], signal);
+    const found = await this.#customers.find(tenant.id, tenant.customerIds?.['stripe'], signal);
     if (found.kind === 'none') {
       return { kind: 'rejected', reason: 'Stripe has no customer of this tenant' };
     }

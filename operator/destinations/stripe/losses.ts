@@ -68,10 +68,7 @@ export class Losses {
   #noted(before: readonly LateRefusal[], reason: string): LateRefusal {
     const known = before.find((one) => one.reason === reason);
     if (known !== undefined) return known;
-    const clock = this.#clock;
-    const logger = this.#logger;
-    const name = this.#name;
-    logger.warn(`[${name}] ${reason}`);
-    return { at: clock.now(), events: 0, reason };
+    this.#logger.warn(`[${this.#name}] ${reason}`);
+    return { at: this.#clock.now(), events: 0, reason };
   }
 }

@@ -7,6 +7,7 @@ import { budgetOf } from '../portal/testing/budget.ts';
 import { newKey } from '../portal/testing/keys.ts';
 import {
   API_TOKEN,
+  quietBudgets,
   startTestServer,
   type TestServer,
   testSettings,
@@ -54,7 +55,7 @@ beforeAll(async () => {
       ...showcase.views(() => settings),
       settings: () => settings,
       access,
-      budgets: { of: budgetOf },
+      budgets: { ...quietBudgets, of: budgetOf },
       billingState: stateOf,
     },
   });

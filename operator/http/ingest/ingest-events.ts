@@ -52,15 +52,12 @@ interface Rejection {
   readonly error: string;
 }
 
-interface AcceptanceContext {
+interface IngestContext {
   /** Milliseconds since the epoch. */
   readonly now: number;
   readonly retentionMs: number;
   /** The ledger may have forgotten ids of windows that ended at or before this time. */
   readonly horizon: number;
-}
-
-interface IngestContext extends AcceptanceContext {
   readonly client: string;
   readonly region: string;
   readonly catalog: Catalog;
@@ -250,7 +247,7 @@ type WindowRefusal = (event: UsageEvent) => string | undefined;
  * Deduplication must cover every accepted event, so none is older than the ids in the ledger.
  * Instants of one format compare as texts.
  */
-function acceptWindows({ now, retentionMs, horizon }: AcceptanceContext): WindowRefusal {
+function acceptWindows({ now, retentionMs, horizon }: IngestContext): WindowRefusal {
   const oldest = Math.max(now - Math.min(retentionMs, MAX_AGE_MS), horizon + 1);
   const newestEnd = formatInstant(now + MAX_EARLY_MS);
   const oldestEnd = formatInstant(toNextSecond(oldest));

@@ -11,7 +11,12 @@ import {
   HOSTILE,
   SHOWN_EVENT,
 } from '../dashboard/testing/estate.ts';
-import { API_TOKEN, startTestServer, type TestServer } from '../testing/test-server.ts';
+import {
+  API_TOKEN,
+  quietBudgets,
+  startTestServer,
+  type TestServer,
+} from '../testing/test-server.ts';
 import { budgetOf } from './testing/budget.ts';
 import { newKey } from './testing/keys.ts';
 
@@ -28,7 +33,7 @@ beforeAll(async () => {
   server = await startTestServer({
     ledger: estate.ledger,
     environment: { PORTAL_KEYS: newKey() },
-    views: { ...estate.views(() => server.settings), budgets: { of: budgetOf } },
+    views: { ...estate.views(() => server.settings), budgets: { ...quietBudgets, of: budgetOf } },
   });
 });
 

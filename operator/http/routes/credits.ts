@@ -95,7 +95,7 @@ async function balancesOf({ views }: RouteContext, all: readonly Credit[]) {
   const sums = await sumCredits(all);
   return sums
     .map(({ tenant, counts, amount, since }) => {
-      const used = ofOperator(views.credits).used(tenant, counts);
+      const used = ofOperator(views.budgets).prepaidUsed(tenant, counts);
       if (used === undefined) {
         throw tryLater(503, 5, 'not counted yet: balances: try again in a moment');
       }
@@ -123,7 +123,7 @@ function readCredit(context: RouteContext, request: Request): CreditRequest {
   requireKnown(context, tenant);
   const body = readFields(request.body, FIELDS, EXAMPLE);
   const counts = readCounts(context, body);
-  const expected = ofOperator(context.views.credits).counts(tenant);
+  const expected = ofOperator(context.views.budgets).prepaidCounts(tenant);
   if (expected !== undefined && unitText({ counts: expected }) !== unitText({ counts })) {
     throw badRequest(
       `not what the tenant's prepaid budget counts: ${counts.kind === 'money' ? 'currency' : 'metric'}: ${quote(unitText({ counts }))}: credit ${unitText({ counts: expected })}`,

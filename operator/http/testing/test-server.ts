@@ -87,12 +87,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     ...quietViews(() => state.settings),
     billingState: (tenant) => views.enforcement.stateOf(tenant),
     held,
-    credits: {
-      add: (request) => credits.add(request),
-      list: (tenant) => credits.list(tenant),
-      used: () => 0n,
-      counts: () => undefined,
-    },
+    credits,
     ...options.views,
   };
   const write = (level: string) => (message: string, fields?: object) => {
@@ -215,6 +210,13 @@ export function quietDiscovery(change: Partial<DiscoveryView> = {}): DiscoveryVi
   };
 }
 
+/** The budgets of an operator without one. */
+export const quietBudgets: Required<Views>['budgets'] = {
+  of: () => undefined,
+  prepaidUsed: () => 0n,
+  prepaidCounts: () => undefined,
+};
+
 /** An operator that has discovered nothing and delivers nowhere. */
 export function quietViews(settings: () => Settings): Omit<
   Required<Views>,
@@ -231,8 +233,6 @@ export function quietViews(settings: () => Settings): Omit<
         return { kind: 'credited', credit: { ...request, at: NOW, countsFrom: NOW }, isNew: true };
       },
       list: async function* none() {},
-      used: () => 0n,
-      counts: () => undefined,
     },
     fleet: () => [],
     readiness: () => [{ name: 'discovery', ok: true }],
@@ -256,7 +256,7 @@ export function quietViews(settings: () => Settings): Omit<
       clearManual: async () => ({ kind: 'written' }),
       status: () => ({ suspendedClusters: [], pending: 0, problems: [] }),
     },
-    budgets: { of: () => undefined },
+    budgets: quietBudgets,
     access: { of: () => ({ kind: 'unknown' }) },
     billingState: activeTenant,
     destinations: {
