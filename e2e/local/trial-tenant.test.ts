@@ -3,12 +3,12 @@ import { Credits } from '../../operator/billing/budgets/credits.ts';
 import {
   API_TOKEN,
   NOW,
+  quietBudgets,
   quietDiscovery,
   startTestServer,
   testClock,
   testTenant,
 } from '../../operator/http/testing/test-server.ts';
-import type { Views } from '../../operator/http/views.ts';
 import { createMemoryLedger } from '../../operator/ledger/testing/memory-ledger.ts';
 import { signedFromNanos } from '../../operator/model/decimal.ts';
 import { beginTrial, TRIAL } from './trial-tenant.ts';
@@ -18,21 +18,25 @@ const counts = { kind: 'money', currency } as const;
 /** A cent, in the units of a budget. */
 const CENT = 10n ** 19n;
 
-/** An operator whose credits behave as the test says. */
-async function startOperator(change: (credits: Credits) => Partial<Views['credits']> = () => ({})) {
+/** An operator whose credits and used amount are as the test says. */
+async function startOperator({
+  add = (credits, request) => credits.add(request),
+  prepaidUsed = () => 0n,
+}: {
+  readonly add?: (
+    credits: Credits,
+    ...given: Parameters<Credits['add']>
+  ) => ReturnType<Credits['add']>;
+  readonly prepaidUsed?: () => bigint;
+}) {
   const ledger = createMemoryLedger();
   const credits = new Credits(ledger, () => 60_000, testClock);
   const server = await startTestServer({
     ledger,
     views: {
       discovery: quietDiscovery({ tenants: () => [testTenant(tenant)] }),
-      credits: {
-        add: (request) => credits.add(request),
-        list: (id) => credits.list(id),
-        used: () => 0n,
-        counts: () => counts,
-        ...change(credits),
-      },
+      credits: { add: (request) => add(credits, request), list: (id) => credits.list(id) },
+      budgets: { ...quietBudgets, prepaidUsed, prepaidCounts: () => counts },
     },
   });
   const given = async (): Promise<readonly string[]> =>
@@ -49,15 +53,15 @@ async function startOperator(change: (credits: Credits) => Partial<Views['credit
 
 test('the tenant is not credited, or twice, because the answer to its credit was lost', async () => {
   let calls = 0;
-  await using operator = await startOperator((credits) => ({
-    add: async (request) => {
+  await using operator = await startOperator({
+    add: async (credits, request) => {
       calls += 1;
       if (calls === 1) return { kind: 'failed', cause: 'retryable', message: 'no database' };
       const outcome = await credits.add(request);
       if (calls === 2) throw new Error('the answer is lost');
       return outcome;
     },
-  }));
+  });
   // There is no portal here: that is no reason to say that the credit failed.
   expect(await operator.begin()).toStrictEqual({ link: undefined });
   expect([calls, await operator.given()]).toStrictEqual([3, ['0.1']]);
@@ -66,12 +70,12 @@ test('the tenant is not credited, or twice, because the answer to its credit was
 test('a second run tops up before the time between the runs is paid, and the tenant is out of money at once', async () => {
   let reads = 0;
   let used = 5n * CENT;
-  await using operator = await startOperator(() => ({
-    used: () => {
+  await using operator = await startOperator({
+    prepaidUsed: () => {
       reads += 1;
       return used;
     },
-  }));
+  });
   const { ledger, credits, given } = operator;
   await credits.add({ tenant, key: 'first run', amount: signedFromNanos(100_000_000n), counts });
   await ledger.append({ events: [], windowEnd: NOW - 60_000 });

@@ -7,6 +7,7 @@ import { meterName, type StripeMeters } from './meters.ts';
 import type { StripePrices } from './prices.ts';
 import type { StripeSettings } from './settings.ts';
 import type { StripeSubscriptions } from './subscriptions.ts';
+
 /** The bound of remembered kinds of usage; further kinds are not checked for prices. */
 const MAX_SEEN = 2_000;
 /** How often quantities at stake are read, and for how many pairs of tenant and kind of usage. */
