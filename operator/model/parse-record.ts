@@ -1,12 +1,10 @@
+import { parseJson } from './parse-json.ts';
+
 /** Reads a JSON text of the operator's own; undefined where it is damaged. */
 export function parseRecord<T>(
   text: string,
   isIntact: (value: unknown) => value is T,
 ): T | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isIntact(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = parseJson(text);
+  return isIntact(value) ? value : undefined;
 }

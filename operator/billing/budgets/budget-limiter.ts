@@ -1,4 +1,3 @@
-import { createInOrder } from '../../model/in-order.ts';
 import { hash } from 'node:crypto';
 import pLimit from 'p-limit';
 import type { Enforcement } from '../enforcement/enforcement.ts';
@@ -49,7 +48,7 @@ export class BudgetLimiter {
   readonly #dueAt = new Map<string, number>();
   /** Ids of the thresholds that were unreported after the last evaluation. */
   #attempted: ReadonlySet<string> = new Set();
-  readonly #enqueue = createInOrder();
+  readonly #enqueue = pLimit(1);
   #wake = new AbortController();
 
   constructor(options: {

@@ -1,4 +1,4 @@
-import { createInOrder } from '../../model/in-order.ts';
+import pLimit from 'p-limit';
 import { parseRecord } from '../../model/parse-record.ts';
 import type { Ledger, LedgerFailure } from '../../ledger/ledger.ts';
 import type { BudgetCounts } from '../../model/budget.ts';
@@ -48,7 +48,7 @@ export class Credits {
   readonly #windowMs: () => number;
   readonly #clock: Pick<Clock, 'now'>;
   readonly #listeners = new Set<(tenant: string) => void>();
-  readonly #enqueue = createInOrder();
+  readonly #enqueue = pLimit(1);
 
   constructor(
     ledger: Pick<Ledger, 'record' | 'records' | 'writeRecords'>,

@@ -1,4 +1,4 @@
-import { createInOrder } from '../../model/in-order.ts';
+import pLimit from 'p-limit';
 import type { BillingState, EnforcementSettings } from '../../settings/settings.ts';
 import type { RecordChange, WriteOutcome } from '../../ledger/ledger.ts';
 import type { Clock } from '../../telemetry/clock.ts';
@@ -77,7 +77,7 @@ export class Inbox {
   /** Of verifying and parsing messages. */
   readonly #timeSlice: TimeSlice;
   /** Runs one action after the other: each builds on the records that the previous one wrote. */
-  readonly enqueue = createInOrder();
+  readonly enqueue = pLimit(1);
 
   constructor(options: InboxOptions) {
     this.#options = options;

@@ -1,4 +1,4 @@
-import { createInOrder } from '../../model/in-order.ts';
+import pLimit from 'p-limit';
 import type { RecordChange } from '../../ledger/ledger.ts';
 import {
   createUncertainLetters,
@@ -55,7 +55,7 @@ export class FeedOperations implements Operations {
   readonly #moves: CursorMoves;
   readonly #uncertainLetters: UncertainLetters;
   /** Runs one operation at a time, so that none works on records that another one changes. */
-  readonly #inOrder = createInOrder();
+  readonly #inOrder = pLimit(1);
 
   constructor(
     options: CursorMovesOptions & {

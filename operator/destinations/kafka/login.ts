@@ -1,4 +1,4 @@
-import { createInOrder } from '../../model/in-order.ts';
+import pLimit from 'p-limit';
 import {
   type Connection,
   type SASLCustomAuthenticator,
@@ -68,7 +68,7 @@ function problemOf(answer: string, isFirst: boolean): string | undefined {
 
 /** Returns a function that derives keys one by one, without those of closed connections. */
 function deriveOneByOne(): (connection: Connection) => typeof saslScramSha.hi {
-  const inOrder = createInOrder();
+  const inOrder = pLimit(1);
   return (connection) =>
     (...given) =>
       inOrder(async () => {

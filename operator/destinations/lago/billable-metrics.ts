@@ -1,4 +1,4 @@
-import { createInOrder } from '../../model/in-order.ts';
+import pLimit from 'p-limit';
 import type { MetricDefinition } from '../../model/catalog.ts';
 import { TOKEN_KINDS } from '../../model/cloud-event-rule.ts';
 import type { UsageEvent } from '../../model/event.ts';
@@ -171,7 +171,7 @@ export class FilterValues {
   /** Known values by metric and key. Absent and unchanged: metrics of servers without filters. */
   readonly #known = new Map<string, Map<string, Set<string>>>();
   #retryAt = 0;
-  readonly #inOrder = createInOrder();
+  readonly #inOrder = pLimit(1);
 
   constructor(client: LagoClient, clock: Clock, logger: Logger) {
     this.#client = client;

@@ -1,4 +1,4 @@
-import { createInOrder } from '../../model/in-order.ts';
+import pLimit from 'p-limit';
 import type { Request } from 'express';
 import type { CorrectionPrediction } from '../../delivery/operations/correction-prediction.ts';
 import type { Ledger, StoredEvent } from '../../ledger/ledger.ts';
@@ -101,7 +101,7 @@ function refusalOf(
 
 function writeRoute(context: RouteContext, memory: ConcurrencyLimit, scans: Scans): Route {
   /** Runs one correction at a time: the quantity must not change between read and write. */
-  const inOrder = createInOrder();
+  const inOrder = pLimit(1);
   return {
     method: 'post',
     path: '/api/v1/events/{id}/corrections',
