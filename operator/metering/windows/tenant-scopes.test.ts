@@ -22,7 +22,12 @@ const NODE = 'tenant_private_node_hours';
 const a = cluster('a');
 
 /** Tenant cluster `a` with one private node, beside its control plane on the host. */
-async function setUp(metering = {}, environment = {}, ledger: Ledger = createMemoryLedger()) {
+async function setUp(
+  metering = {},
+  environment = {},
+  ledger: Ledger = createMemoryLedger(),
+  forbidden?: string,
+) {
   const clock = clockAt(-20);
   const tenants: HandTenant[] = [];
   const settings = { current: settingsOf(environment) };
@@ -30,6 +35,7 @@ async function setUp(metering = {}, environment = {}, ledger: Ledger = createMem
     ledger,
     clock,
     settings,
+    forbidden,
     objects: {
       workloads: [workload({ name: 'a' })],
       pods: [pod({ ...life, labels: CONTROL_PLANE, metadata: ownedBy('a') })],
@@ -234,6 +240,14 @@ describe('the scope of a tenant cluster’s own API', () => {
     expect(Math.round(total(await eventsOf(ledger), NODE) * 3600)).toBe(64);
     await process.kill();
   });
+});
+
+test('everything of this cluster counts as closed because a tenant cluster’s own window closed before it was listed', async () => {
+  const { clock, ledger, process } = await setUp({}, {}, createMemoryLedger(), 'all');
+  await pass(clock, 20 + 130);
+  expect(windowsOf(await eventsOf(ledger), NODE)).toEqual(minutes(1, 2));
+  expect(process.collector.closedUntil()).toBe(-Infinity);
+  await process.kill();
 });
 
 test('a gap of a tenant cluster that is gone is lost with the next start where the ledger was busy', async () => {

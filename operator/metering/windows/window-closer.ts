@@ -208,7 +208,7 @@ export class WindowCloser {
     if (outcome.kind !== 'appended') return outcome;
     this.#closedHead = ledger.stats().sequence;
     const listed = scopes.host.filter((state) => state.listed);
-    this.#closedUntil = least(listed.map(({ progress }) => progress.end));
+    if (listed.length > 0) this.#closedUntil = least(listed.map(({ progress }) => progress.end));
     this.journal.appended();
     for (const { properties } of assembled.events) {
       const seconds = properties?.['uncertain_seconds'];

@@ -91,7 +91,7 @@ export interface CollectorHarnessOptions {
       readonly RawObject[]
     >
   >;
-  /** A plural whose watch is always refused: its first list never arrives. */
+  /** A plural, or `all`, whose watch is always refused: its first list never arrives. */
   readonly forbidden?: string;
   /** WATCH_NAMESPACES: each namespace has its own watch. */
   readonly watchNamespaces?: readonly string[];
@@ -153,7 +153,7 @@ export async function startProcess(
     from: Resume<T> | undefined,
     objects: readonly RawObject[] = [],
   ) => {
-    const forbidden = options.forbidden === plural;
+    const forbidden = options.forbidden === plural || options.forbidden === 'all';
     const isDivided = !['nodes', 'resourceslices', 'namespaces'].includes(plural);
     return createHandSource({
       plural,
