@@ -5,10 +5,7 @@ const BATCH_EVENTS = 500;
 /** Common limits of receivers are twice as high. A call that is too large makes it smaller. */
 const BATCH_BYTES = 512 * 1024;
 const SMALLEST_BATCH_BYTES = 16 * 1024;
-/**
- * The minimum that docs/how-to/destinations/webhook.md#what-you-do-at-the-receiver and
- * docs/how-to/destinations/kafka.md#what-you-do-at-the-cluster require.
- */
+/** The minimum of docs/how-to/destinations/webhook.md#what-you-do-at-the-receiver. */
 const LEAST_ID_MEMORY_MS = 24 * 3_600_000;
 
 /**
