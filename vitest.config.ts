@@ -31,7 +31,8 @@ export default defineConfig({
     // Two processors suffice, because long tests wait most of the time.
     maxWorkers: 4,
     sequence: { sequencer: LongFirst },
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // Several times what a slow machine needs: they only end what hangs.
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
   },
 });
