@@ -403,7 +403,7 @@ function createHandSource<T extends Projected>(options: HandSourceOptions<T>): H
       resource: { plural: options.plural, namespace },
       ready: () => lists.get(namespace)?.promise ?? Promise.resolve(),
       resourceVersion: () => '1',
-      find: (where, name) => view.get(`${where}/${name}`),
+      find: (where, name) => (where === namespace ? view.get(`${where}/${name}`) : undefined),
       health: () => {
         const failed = failures.get(namespace);
         if (failed === undefined) {
