@@ -153,8 +153,8 @@ export class NextSegment {
     await this.#write();
     await this.#target.close();
     await this.#failpoint('roll:before-rename');
-    const draft = join(this.#directory, NEXT_DIRECTORY);
-    await renameDurably(draft, join(this.#directory, segmentName(segment.firstSequence)));
+    const place = join(this.#directory, segmentName(segment.firstSequence));
+    await renameDurably(this.#target.location, place);
     await this.#failpoint('roll:after-rename');
   }
 
@@ -163,7 +163,7 @@ export class NextSegment {
     this.#isAbandoned = true;
     await this.#copying.catch(() => undefined);
     await this.#target.close();
-    await rm(join(this.#directory, NEXT_DIRECTORY), { recursive: true, force: true });
+    await rm(this.#target.location, { recursive: true, force: true });
   }
 
   async #copyAll(): Promise<void> {

@@ -144,7 +144,7 @@ export class Store {
       this.#adopt(planned);
       await this.note();
       onSealed({ sequence, chain });
-      if (damage === undefined) void this.#dropEntries(planned);
+      void this.#dropEntries(planned);
     } catch (error) {
       this.#interrupted = { planned, failure: toLedgerFailure('beginning a segment', error) };
       throw error;
@@ -311,10 +311,14 @@ export class Store {
     this.#next = undefined;
   }
 
-  /** Deletes the entries of the segment that was sealed last. Writes do not wait for it. */
+  /**
+   * Deletes the entries of the segment that was sealed last, if they are many and it is intact.
+   * Writes do not wait for it.
+   */
   async #dropEntries({ sealed, state }: Contents): Promise<void> {
     const line = sealed.at(-1);
-    if (line === undefined || state.entries.count <= FEW_ENTRIES) return;
+    if (line === undefined || line.damage !== undefined) return;
+    if (state.entries.count <= FEW_ENTRIES) return;
     await this.#options.pool.use(line, dropEntries).catch((error: unknown) => {
       this.#options.onError(toLedgerFailure('deleting the entries of a sealed segment', error));
     });
