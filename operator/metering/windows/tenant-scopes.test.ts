@@ -59,6 +59,20 @@ async function setUp(
   return { clock, ledger, process, tenant, tenants };
 }
 
+/** The tenant cluster is gone after an outage of its own API. */
+async function goneAfterOutage({
+  clock,
+  process,
+  tenant,
+}: Pick<Awaited<ReturnType<typeof setUp>>, 'clock' | 'process' | 'tenant'>): Promise<void> {
+  await pass(clock, 20 + 64);
+  tenant.fail('HTTP 503');
+  await pass(clock, 200);
+  process.discover([]);
+  tenant.observation.nodes.listed(() => false, at(64));
+  tenant.ended = { at: clock.now(), knownUntil: at(64) };
+}
+
 const minute = (end: number): string => `12:${String(end).padStart(2, '0')}:00`;
 const minutes = (first: number, last: number): string[] =>
   Array.from({ length: last - first + 1 }, (_, index) => minute(first + index));
@@ -219,13 +233,9 @@ describe('the scope of a tenant cluster’s own API', () => {
   });
 
   test('whose tenant cluster is gone after an outage is let go, and what nobody saw stays a gap', async () => {
-    const { clock, ledger, process, tenant, tenants } = await setUp();
-    await pass(clock, 20 + 64);
-    tenant.fail('HTTP 503');
-    await pass(clock, 200);
-    process.discover([]);
-    tenant.observation.nodes.listed(() => false, at(64));
-    tenant.ended = { at: clock.now(), knownUntil: at(64) };
+    const world = await setUp();
+    const { clock, ledger, process, tenants } = world;
+    await goneAfterOutage(world);
     await pass(clock, 70);
     expect(tenants).toEqual([]);
     expect(process.collector.gaps()).toEqual([
@@ -256,13 +266,9 @@ test('a gap of a tenant cluster that is gone is lost with the next start where t
   const failed = { kind: 'failed', cause: 'retryable', message: 'busy' } as const;
   const writeRecords: Ledger['writeRecords'] = async (changes) =>
     isBusy ? failed : memory.writeRecords(changes);
-  const { clock, process, tenant, tenants } = await setUp({}, {}, { ...memory, writeRecords });
-  await pass(clock, 20 + 64);
-  tenant.fail('HTTP 503');
-  await pass(clock, 200);
-  process.discover([]);
-  tenant.observation.nodes.listed(() => false, at(64));
-  tenant.ended = { at: clock.now(), knownUntil: at(64) };
+  const world = await setUp({}, {}, { ...memory, writeRecords });
+  const { clock, process, tenant, tenants } = world;
+  await goneAfterOutage(world);
   isBusy = true;
   await pass(clock, 70);
   expect(tenants).toEqual([tenant]);
