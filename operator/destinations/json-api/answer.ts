@@ -1,5 +1,6 @@
 import { isRecord } from '../../model/is-record.ts';
 import { jsonShape } from '../../model/json-shape.ts';
+import { parseJson } from '../../model/parse-json.ts';
 import {
   type HttpOutcome,
   type HttpRequest,
@@ -165,10 +166,5 @@ const MAX_VALUES = 150_000;
 
 /** Returns undefined for text that is no JSON, and for text that takes too long to parse. */
 function parse(text: string): unknown {
-  if (jsonShape(text).values > MAX_VALUES) return undefined;
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
+  return jsonShape(text).values > MAX_VALUES ? undefined : parseJson(text);
 }

@@ -1,5 +1,6 @@
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 import { isRecord } from '../../model/is-record.ts';
+import { parseJson } from '../../model/parse-json.ts';
 
 const TOKEN = /^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
 
@@ -36,10 +37,6 @@ export function rsaKey(pem: string): KeyObject | undefined {
 }
 
 function objectIn(part: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(Buffer.from(part, 'base64url').toString());
-    return isRecord(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = parseJson(Buffer.from(part, 'base64url').toString());
+  return isRecord(value) ? value : undefined;
 }

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { createDatabase, writeBatch } from './database.ts';
 import type { Failpoints } from './failpoints.ts';
 import { FIRST_CHAIN } from '../event-chain.ts';
+import { parseJson } from '../../model/parse-json.ts';
 import { damage } from '../failures.ts';
 import { isMissing, writeFileDurably, syncDirectory } from './files.ts';
 import { createHeadFile } from './head-file.ts';
@@ -67,14 +68,6 @@ function parseIdentity(path: string, text: string): Identity {
     throw damage(path, `without ledgerId or createdAt: "${text}"`);
   }
   return { ledgerId, format, createdAt };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 const FIRST_SEQUENCE = 1;
