@@ -1,7 +1,7 @@
 import type { Registry } from 'prom-client';
 import { isoTime } from '../http/presentation.ts';
 import type { Portal } from '../http/portal/portal.ts';
-import { pause } from '../kubernetes/abort.ts';
+import { pause } from '../telemetry/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { describeFailure } from '../kubernetes/outcome.ts';
 import { resourcePath } from '../kubernetes/resource.ts';

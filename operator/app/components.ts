@@ -1,4 +1,4 @@
-import { untilAborted } from '../kubernetes/abort.ts';
+import { untilAborted } from '../telemetry/abort.ts';
 import { errorText } from '../model/error-text.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';

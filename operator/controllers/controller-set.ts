@@ -1,4 +1,4 @@
-import { untilAborted } from '../kubernetes/abort.ts';
+import { untilAborted } from '../telemetry/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import { EventRecorder } from '../kubernetes/events.ts';
 import type { ReflectorMetrics, WorkQueueMetrics } from '../kubernetes/metrics.ts';

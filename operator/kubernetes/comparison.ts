@@ -1,6 +1,6 @@
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { linkAbort, pause } from './abort.ts';
+import { linkAbort, pause } from '../telemetry/abort.ts';
 import type { Connection, QueryValue } from './connection.ts';
 import { readPages } from './list-and-watch.ts';
 import type { LiveView } from './live-view.ts';

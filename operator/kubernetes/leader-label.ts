@@ -1,6 +1,6 @@
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { pause } from './abort.ts';
+import { pause } from '../telemetry/abort.ts';
 import type { Connection } from './connection.ts';
 import { describeFailure } from './outcome.ts';
 import { resourcePath } from './resource.ts';

@@ -1,6 +1,6 @@
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { linkAbort, pause } from './abort.ts';
+import { linkAbort, pause } from '../telemetry/abort.ts';
 import type { Connection, RequestOptions, RequestOutcome } from './connection.ts';
 import { leaseObject, type LeaseRecord, parseLease, type Succession } from './lease-record.ts';
 import { DEFAULT_TIMINGS, type LeaseTimings } from './lease-timings.ts';

@@ -2,7 +2,7 @@ import { isRecord } from '../model/is-record.ts';
 import type { Clock } from '../telemetry/clock.ts';
 import { systemClock } from '../telemetry/system-clock.ts';
 import { TimeSlice } from '../telemetry/time-slice.ts';
-import { linkAbort, pause } from './abort.ts';
+import { linkAbort, pause } from '../telemetry/abort.ts';
 import { parseJson } from '../model/parse-json.ts';
 import type { Connection, QueryValue } from './connection.ts';
 import type { RequestFailure } from './outcome.ts';

@@ -1,5 +1,5 @@
 import { Backoff } from '../model/backoff.ts';
-import { linkAbort, pause } from './abort.ts';
+import { linkAbort, pause } from '../telemetry/abort.ts';
 import { ArrivalTimes } from './arrival-times.ts';
 import { PeriodicComparison } from './comparison.ts';
 import {

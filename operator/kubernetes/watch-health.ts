@@ -1,6 +1,6 @@
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { pause } from './abort.ts';
+import { pause } from '../telemetry/abort.ts';
 import type { SourceState } from './source.ts';
 
 /** A view must stay complete for this long to count as recovered. */

@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client';
 import type { Clock } from '../telemetry/clock.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { linkAbort, pause, untilAborted } from './abort.ts';
+import { linkAbort, pause, untilAborted } from '../telemetry/abort.ts';
 import { createWorkQueueMetrics, type WorkQueueMetrics } from './metrics.ts';
 
 /** How the work on a key ended. */

@@ -1,4 +1,4 @@
-import type { Clock } from '../telemetry/clock.ts';
+import type { Clock } from './clock.ts';
 
 /** An abort signal that also follows its parent; `release` removes its listener from the parent. */
 export function linkAbort(parent: AbortSignal) {

@@ -2,7 +2,7 @@ import pLimit from 'p-limit';
 import type { SettingsStore, TenantApiSettings } from '../settings/settings.ts';
 import type { Discovery } from '../discovery/discovery.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import { linkAbort, untilAborted } from '../kubernetes/abort.ts';
+import { linkAbort, untilAborted } from '../telemetry/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import type { AddressLookup } from '../outbound/address-guard.ts';
 import type { Clock } from '../telemetry/clock.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { LimitFunction } from 'p-limit';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import { linkAbort, pause } from '../kubernetes/abort.ts';
+import { linkAbort, pause } from '../telemetry/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import type { RequestFailure } from '../kubernetes/outcome.ts';
 import { Backoff } from '../model/backoff.ts';

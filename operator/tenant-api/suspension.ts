@@ -1,4 +1,4 @@
-import { pause } from '../kubernetes/abort.ts';
+import { pause } from '../telemetry/abort.ts';
 import type { Clock } from '../telemetry/clock.ts';
 
 /** First suspension, milliseconds. Each further one is twice as long. */

@@ -2,7 +2,7 @@ import type { TenantApiAccess } from './access.ts';
 import pLimit from 'p-limit';
 import type { Discovery } from '../discovery/discovery.ts';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import { pause } from '../kubernetes/abort.ts';
+import { pause } from '../telemetry/abort.ts';
 import type { Projected, SourceHandler, SourceHealth } from '../kubernetes/source.ts';
 import type { LoadBalancerView, VolumeClaimView } from '../metering/timelines/retained-objects.ts';
 import type { NodeView } from '../metering/timelines/node.ts';

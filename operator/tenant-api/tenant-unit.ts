@@ -1,6 +1,6 @@
 import type { LimitFunction } from 'p-limit';
 import type { TenantCluster } from '../discovery/tenant-cluster.ts';
-import { pause } from '../kubernetes/abort.ts';
+import { pause } from '../telemetry/abort.ts';
 import type { Connection } from '../kubernetes/connection.ts';
 import type { SourceHealth } from '../kubernetes/source.ts';
 import { errorText } from '../model/error-text.ts';

@@ -1,4 +1,4 @@
-import { linkAbort } from '../../kubernetes/abort.ts';
+import { linkAbort } from '../../telemetry/abort.ts';
 import type { Connection } from '../../kubernetes/connection.ts';
 import { describeFailure } from '../../kubernetes/outcome.ts';
 import { resourcePath } from '../../kubernetes/resource.ts';

@@ -1,4 +1,4 @@
-import { linkAbort } from '../../kubernetes/abort.ts';
+import { linkAbort } from '../../telemetry/abort.ts';
 import { createSource } from '../../kubernetes/namespaced-source.ts';
 import type { WatchMeans } from '../../kubernetes/reflector-options.ts';
 import { identify } from '../../kubernetes/resource.ts';

@@ -1,4 +1,4 @@
-import { linkAbort, untilAborted } from '../../kubernetes/abort.ts';
+import { linkAbort, untilAborted } from '../../telemetry/abort.ts';
 import { createSource } from '../../kubernetes/namespaced-source.ts';
 import { describeFailure, type RequestFailure } from '../../kubernetes/outcome.ts';
 import type { WatchMeans } from '../../kubernetes/reflector-options.ts';

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { Counter, type Registry } from 'prom-client';
-import { pause } from '../../kubernetes/abort.ts';
+import { pause } from '../../telemetry/abort.ts';
 import { Backoff } from '../../model/backoff.ts';
 import { greatest, least } from '../../model/extremes.ts';
 import type { Clock } from '../../telemetry/clock.ts';
